@@ -1,0 +1,1 @@
+"""What is optimized, and how it is judged: kernels, cases, references, verdicts, platforms."""

@@ -1,0 +1,319 @@
+"""The one evaluator of launch and requirement expressions, and predicates as data.
+
+An **expression** is an integer, or a text over integers and named symbols: `+ - * // %`, comparisons (chains
+too), `and or not`, `x if c else y`, and the functions `min`, `max` (two or more arguments), `cdiv(a, b)`
+(division rounded up) and `up(a, b)` (a rounded up to a multiple of b). It has no strings, calls of anything else,
+attributes, powers or shifts, and its values stay within 64 bits: evaluating a text from outside is safe and quick.
+Division and remainder are Python's (towards minus infinity).
+
+A **predicate** is a small tree of atoms `fact [% modulus] op value`, stored as JSON; `modulus` and `value` are
+constants or other facts. It says where it does not hold, and a fact that is missing is unmet as *unknown*.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+MAX_LENGTH = 512
+_MAX_DEPTH = 40
+_LIMIT = 1 << 63
+
+Scalar = int | float
+Fact = bool | int | float | str
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read, names nothing, or has no value; the message is one line."""
+
+
+def _cdiv(a: Scalar, b: Scalar) -> Scalar:
+    return -(-a // b)
+
+
+def _up(a: Scalar, b: Scalar) -> Scalar:
+    return -(-a // b) * b
+
+
+_BINARY: dict[type[ast.operator], Callable[[Scalar, Scalar], Scalar]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+_RELATION: dict[str, Callable[[Fact, Fact], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Scalar]]] = {
+    "min": (2, None, min),
+    "max": (2, None, max),
+    "cdiv": (2, 2, _cdiv),
+    "up": (2, 2, _up),
+}
+FUNCTION_NAMES = frozenset(_FUNCTIONS)
+
+
+class Expression:
+    """A checked expression. Frozen, equal and hashed by its text.
+
+    Raises ExpressionError on construction for anything outside the grammar above.
+    """
+
+    __slots__ = ("__dict__", "_tree", "text")
+
+    def __init__(self, text: str | int) -> None:
+        self.text = str(text)
+        if len(self.text) > MAX_LENGTH:
+            raise ExpressionError(f"expression of {len(self.text)} characters; at most {MAX_LENGTH} are read")
+        try:
+            tree = ast.parse(self.text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            raise ExpressionError(f"cannot read expression {self.text!r}") from None
+        _check(tree, self.text, 0)
+        self._tree = tree
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The symbols it needs."""
+        called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
+        return frozenset(
+            node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name) and id(node) not in called
+        )
+
+    def evaluate(self, symbols: Mapping[str, Scalar]) -> Scalar:
+        """Its value. Raises ExpressionError where a symbol is unknown, a divisor is 0 or a value leaves 64 bits."""
+        try:
+            return _value(self._tree, symbols)
+        except _Fault as fault:
+            raise ExpressionError(f"{fault} in {self.text!r}") from None
+
+    def integer(self, symbols: Mapping[str, Scalar]) -> int:
+        """Its value as an integer (a comparison gives 0 or 1). Raises ExpressionError for a fraction too."""
+        value = self.evaluate(symbols)
+        if isinstance(value, float) and not value.is_integer():
+            raise ExpressionError(f"{self.text!r} is {value}, not a whole number")
+        return int(value)
+
+    def holds(self, symbols: Mapping[str, Scalar]) -> bool:
+        """Whether its value is not zero."""
+        return bool(self.evaluate(symbols))
+
+
+class _Fault(Exception):
+    pass
+
+
+def _check(node: ast.AST, text: str, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise ExpressionError(f"expression {text!r} is nested too deeply")
+    match node:
+        case ast.Constant(value=value) if type(value) is int:
+            if abs(value) >= _LIMIT:
+                raise ExpressionError(f"number beyond 64 bits in {text!r}")
+            children: list[ast.AST] = []
+        case ast.Name():
+            if node.id in _FUNCTIONS:
+                raise ExpressionError(f"function {node.id} without arguments in {text!r}")
+            children = []
+        case ast.BinOp(op=op) if type(op) in _BINARY:
+            children = [node.left, node.right]
+        case ast.UnaryOp(op=ast.USub() | ast.Not()):
+            children = [node.operand]
+        case ast.BoolOp():
+            children = list(node.values)
+        case ast.Compare() if all(type(op) in _COMPARE for op in node.ops):
+            children = [node.left, *node.comparators]
+        case ast.IfExp():
+            children = [node.test, node.body, node.orelse]
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS:
+            least, most, _ = _FUNCTIONS[name]
+            if len(node.args) < least or (most is not None and len(node.args) > most):
+                raise ExpressionError(f"{name} takes {least if most else f'{least} or more'} arguments in {text!r}")
+            children = list(node.args)
+        case ast.BinOp(op=ast.Div()):
+            raise ExpressionError(f"'/' is not an operator here (use //) in {text!r}")
+        case ast.Call(func=ast.Name(id=name)):
+            raise ExpressionError(f"unknown function {name!r} in {text!r}; there are {', '.join(sorted(_FUNCTIONS))}")
+        case _:
+            raise ExpressionError(f"{type(node).__name__} is not allowed in expression {text!r}")
+    for child in children:
+        _check(child, text, depth + 1)
+
+
+def _value(node: ast.AST, symbols: Mapping[str, Scalar]) -> Scalar:
+    match node:
+        case ast.Constant():
+            value: Scalar = node.value  # type: ignore[assignment]
+        case ast.Name():
+            if node.id not in symbols:
+                raise _Fault(f"unknown name {node.id!r}")
+            value = symbols[node.id]
+        case ast.BinOp():
+            left, right = _value(node.left, symbols), _value(node.right, symbols)
+            value = _apply(_BINARY[type(node.op)], left, right)
+        case ast.UnaryOp(op=ast.USub()):
+            value = -_value(node.operand, symbols)
+        case ast.UnaryOp():
+            value = int(not _value(node.operand, symbols))
+        case ast.BoolOp(op=ast.And()):
+            value = int(all(_value(child, symbols) for child in node.values))
+        case ast.BoolOp():
+            value = int(any(_value(child, symbols) for child in node.values))
+        case ast.Compare():
+            values = [_value(child, symbols) for child in (node.left, *node.comparators)]
+            steps = zip(values, node.ops, values[1:], strict=False)
+            value = int(all(_RELATION[_COMPARE[type(op)]](a, b) for a, op, b in steps))
+        case ast.IfExp():
+            value = _value(node.body if _value(node.test, symbols) else node.orelse, symbols)
+        case ast.Call(func=ast.Name(id=name)):
+            value = _apply(_FUNCTIONS[name][2], *(_value(argument, symbols) for argument in node.args))
+        case _:
+            raise AssertionError(f"unchecked node {node!r}")
+    if abs(value) >= _LIMIT:
+        raise _Fault("a value beyond 64 bits")
+    return value
+
+
+def _apply(function: Callable[..., Scalar], *values: Scalar) -> Scalar:
+    try:
+        return function(*values)
+    except ZeroDivisionError:
+        raise _Fault("division by zero") from None
+
+
+class _Node(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FactRef(_Node):
+    """A fact by name, where a constant could stand."""
+
+    fact: str
+
+
+class Unmet(_Node):
+    """One atom that does not hold."""
+
+    atom: Atom
+    reason: Literal["false", "unknown"]
+    """`unknown`: a fact that it needs is missing, or is of a kind that cannot be compared so."""
+    values: dict[str, Fact]
+    """The facts it was asked about, as far as known."""
+
+
+class Atom(_Node):
+    """`fact [% modulus] op value`."""
+
+    kind: Literal["atom"] = "atom"
+    fact: str
+    modulus: int | FactRef | None = None
+    op: Literal["<", "<=", ">", ">=", "==", "!="]
+    value: bool | int | float | str | FactRef
+
+    @field_validator("modulus")
+    @classmethod
+    def _not_zero(cls, modulus: int | FactRef | None) -> int | FactRef | None:
+        if modulus == 0:
+            raise ValueError("a modulus of 0")
+        return modulus
+
+    def __str__(self) -> str:
+        modulus = "" if self.modulus is None else f" % {_shown(self.modulus)}"
+        return f"{self.fact}{modulus} {self.op} {_shown(self.value)}"
+
+    def unmet(self, facts: Mapping[str, Fact]) -> tuple[Unmet, ...]:
+        """Empty where it holds; itself where not."""
+        names = [self.fact, *(part.fact for part in (self.modulus, self.value) if isinstance(part, FactRef))]
+        known = {name: facts[name] for name in names if name in facts}
+        unknown = (Unmet(atom=self, reason="unknown", values=known),)
+        if len(known) < len(set(names)):
+            return unknown
+        left: Fact = known[self.fact]
+        if self.modulus is not None:
+            modulus = _resolved(self.modulus, known)
+            if isinstance(left, str | bool) or isinstance(modulus, str | bool) or modulus == 0:
+                return unknown
+            left = left % modulus
+        right = _resolved(self.value, known)
+        ordered = self.op not in ("==", "!=")
+        if isinstance(left, str) != isinstance(right, str) or (ordered and isinstance(left, str)):
+            return unknown
+        if _RELATION[self.op](left, right):
+            return ()
+        return (Unmet(atom=self, reason="false", values=known),)
+
+
+class All(_Node):
+    """Every part holds; with no parts, true."""
+
+    kind: Literal["all"] = "all"
+    of: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(map(_grouped, self.of)) or "true"
+
+    def unmet(self, facts: Mapping[str, Fact]) -> tuple[Unmet, ...]:
+        """The atoms that keep it from holding."""
+        return tuple(fault for part in self.of for fault in part.unmet(facts))
+
+
+class AnyOf(_Node):
+    """At least one part holds."""
+
+    kind: Literal["any"] = "any"
+    of: tuple[Predicate, ...] = Field(min_length=1)
+
+    def __str__(self) -> str:
+        return " or ".join(map(_grouped, self.of))
+
+    def unmet(self, facts: Mapping[str, Fact]) -> tuple[Unmet, ...]:
+        """Empty where a part holds, else what keeps each part from holding."""
+        faults = [part.unmet(facts) for part in self.of]
+        return () if not all(faults) else tuple(fault for part in faults for fault in part)
+
+
+Predicate = Annotated[Atom | All | AnyOf, Field(discriminator="kind")]
+
+Unmet.model_rebuild()
+All.model_rebuild()
+AnyOf.model_rebuild()
+
+
+def _shown(part: bool | int | float | str | FactRef) -> str:
+    return part.fact if isinstance(part, FactRef) else str(part)
+
+
+def _grouped(part: Predicate) -> str:
+    return f"({part})" if isinstance(part, All | AnyOf) else str(part)
+
+
+def _resolved(part: bool | int | float | str | FactRef, facts: Mapping[str, Fact]) -> Fact:
+    return facts[part.fact] if isinstance(part, FactRef) else part

@@ -1,0 +1,1 @@
+"""Matrix multiplication, row-major: C[M,N] = A[M,K] B[K,N]."""

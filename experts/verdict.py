@@ -1,0 +1,217 @@
+"""Verdicts: what the gate says of one kernel, as data.
+
+A verdict passed or was rejected at one stage with one status of a closed set; which fields exist follows from that and
+is enforced in the type. `ratio = t(baseline) / t(candidate)`: above 1 the candidate is faster.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+GATE_VERSION = 1
+"""Rises when verdicts could change."""
+
+
+class Stage(StrEnum):
+    """In this order; a stage runs only if the one before it passed."""
+
+    PARSE = "parse"
+    """The text is a kernel of format 1 and fits the case's names."""
+    REQUIRE = "require"
+    """The kernel accepts the case's dimensions and its minimal domain."""
+    COMPILE = "compile"
+    """The code builds, and its entry points take the declared arguments."""
+    LAUNCH = "launch"
+    """The launch fits the device, and the first launch ends."""
+    CORRECTNESS = "correctness"
+    """Outputs, inputs and guard zones over fresh inputs, the shape family and repeats."""
+    PROFILE = "profile"
+    """Timing, with every timed output checked."""
+
+
+class Status(StrEnum):
+    """What happened."""
+
+    OK = "ok"
+    INVALID_KERNEL = "invalid_kernel"
+    """The manifest or an expression in it is wrong."""
+    UNMET_REQUIRE = "unmet_require"
+    """The kernel refuses the case, or part of its minimal domain."""
+    UNSUPPORTED = "unsupported"
+    """The platform cannot run such a kernel."""
+    COMPILE_ERROR = "compile_error"
+    LAUNCH_ERROR = "launch_error"
+    """The runtime refused the launch or reported an error after it."""
+    CRASH = "crash"
+    """The worker ended by a signal or by itself."""
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    RESOURCE_LIMIT = "resource_limit"
+    """More output, work-items, local memory or source than allowed."""
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    """An entry point's parameter has another type than the case gives it."""
+    WRONG_VALUE = "wrong_value"
+    UNWRITTEN_OUTPUT = "unwritten_output"
+    """Elements of an output still hold the poison."""
+    OUT_OF_BOUNDS = "out_of_bounds"
+    """A guard zone changed, or the sanitizer saw an access outside its buffer."""
+    INPUT_MUTATED = "input_mutated"
+    NONDETERMINISTIC = "nondeterministic"
+    """Some repeats on the same input pass and some fail; or differ bit for bit where the case asks."""
+    RACE = "race"
+    TAMPERING = "tampering"
+    """The worker's words contradict what the parent measured or asked."""
+    IMPOSSIBLE_TIME = "impossible_time"
+    """Faster than the mandatory bytes and operations allow."""
+    HARNESS_ERROR = "harness_error"
+    """Our fault or the machine's, never the kernel's; retried once."""
+
+
+class Effect(StrEnum):
+    """How the candidate compares with its baseline; the rule is in tasks/gate/statistics.py."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    TIE = "tie"
+    UNDECIDED = "undecided"
+
+
+Tier = Literal["default", "sanitize"]
+Isolation = Literal["sandlock", "process"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Domain(_Model):
+    """Where the kernel was checked, of the shapes the case has."""
+
+    checked: tuple[str, ...]
+    """Sizes (`512`, `M=7,N=5,K=3`) that its [require] accepts."""
+    refused: tuple[str, ...] = ()
+    """Sizes outside the minimal domain that its [require] refuses."""
+
+
+class CompileFacts(_Model):
+    """What the compiler said of the build. None where the platform has no such figure."""
+
+    binary_bytes: int | None = None
+    registers: int | None = None
+    spill_bytes: int | None = None
+    local_bytes: int | None = None
+    """Largest local (shared) memory of an entry point, static."""
+    private_bytes: int | None = None
+    """Largest private memory of a work-item."""
+
+
+class Correctness(_Model):
+    """How close the outputs came."""
+
+    error: float
+    """Largest error as a share of its bound (1 is the bound)."""
+    launches: int
+    """Checked calls."""
+    distributions: tuple[str, ...]
+    repeats: int
+
+
+class Profile(_Model):
+    """Times of single calls in microseconds: medians, the samples behind them, and the comparison with a baseline."""
+
+    candidate_us: float
+    candidate_samples_us: tuple[float, ...] = Field(repr=False)
+    baseline_us: float | None = None
+    baseline_samples_us: tuple[float, ...] | None = Field(default=None, repr=False)
+    effect: Effect | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """95 % over all checkpoints together."""
+    pairs: int | None = None
+    calls_per_sample: int = 1
+    floor_us: float
+    """No kernel can be faster than this here (mandatory bytes and operations at a generous peak)."""
+
+    @model_validator(mode="after")
+    def _compared_or_not(self) -> Profile:
+        missing = [
+            field is None
+            for field in (
+                self.baseline_us,
+                self.baseline_samples_us,
+                self.effect,
+                self.ratio,
+                self.low,
+                self.high,
+                self.pairs,
+            )
+        ]
+        if any(missing) and not all(missing):
+            raise ValueError("a comparison has all its fields or none")
+        return self
+
+
+class Verdict(_Model):
+    """What the gate says of one kernel on one case and platform."""
+
+    outcome: Literal["passed", "rejected"]
+    stage: Stage
+    """The last stage that ran."""
+    status: Status
+    reason: str | None = None
+    """One line; None where it passed."""
+    kernel_id: str
+    """Hash of the text, even where it is not a kernel."""
+    case: str
+    case_id: str
+    platform: str
+    tier: Tier
+    isolation: Isolation | None = None
+    """How the worker was held; None where no worker ran."""
+    clean: bool | None = None
+    """The sanitizer found nothing; None where it did not run."""
+    domain: Domain | None = None
+    compile: CompileFacts | None = None
+    correctness: Correctness | None = None
+    profile: Profile | None = None
+    log: str | None = None
+    """An excerpt of what the compiler, the runtime or the sanitizer said, scrubbed and cut."""
+    seconds: dict[str, float] = {}
+    """Wall time by stage; a stage answered from the cache is missing."""
+    cached: bool = False
+    """Compile and correctness were answered from the cache."""
+
+    @model_validator(mode="after")
+    def _fields_follow_the_status(self) -> Verdict:
+        passed = self.outcome == "passed"
+        if passed != (self.status is Status.OK):
+            raise ValueError("passed means status ok")
+        if passed == (self.reason is not None):
+            raise ValueError("a rejection has a reason, a pass none")
+        if passed and (self.correctness is None or self.domain is None):
+            raise ValueError("a pass has a domain and correctness")
+        if self.profile is not None and not passed:
+            raise ValueError("only a correct kernel has a profile")
+        if self.clean and self.tier != "sanitize":
+            raise ValueError("clean is what the sanitize tier says")
+        return self
+
+
+class GateReport(_Model):
+    """What `klineage gate --json` prints."""
+
+    verdict: Verdict
+    baseline: Verdict | None = None
+    """Of the baseline, through compile and correctness."""
+    environment: dict[str, str]
+    env_id: str
+    gate_version: int = GATE_VERSION
+    attempt_id: str | None = None
+    """Id of the row kept; None where nothing could be kept, and `kept` says why."""
+    kept: str
+    """`kept`, or why the row was not kept."""
