@@ -1,0 +1,1 @@
+"""What is known: the rows of the evidence, the vocabulary of intents, skills."""

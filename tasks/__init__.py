@@ -1,0 +1,1 @@
+"""One verb each: gate a kernel, keep evidence, rewrite, probe."""
