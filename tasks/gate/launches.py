@@ -1,0 +1,198 @@
+"""Binds a kernel to a case: names checked, launch geometry evaluated. Pure; runs in the parent."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, NoReturn
+
+from experts.case import ITEM_BYTES, Case
+from experts.expressions import Expression, ExpressionError, Scalar
+from experts.kernel import Dtype, Kernel
+from experts.verdict import Status
+from tasks.gate.workers import Rejected
+
+MAX_GROUPS = 1 << 31
+MAX_ITEMS = 1 << 36
+MAX_WORKSPACE_BYTES = 8 << 30
+_DOMAIN_SHAPES = 128
+_DOMAIN_COMBINATIONS = 20_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device takes in one launch."""
+
+    compute_units: int
+    max_group: int
+    max_items: tuple[int, ...]
+    local_bytes: int
+    alloc_bytes: int
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: a buffer by name, or a scalar with its type and value."""
+
+    kind: Literal["buffer", "scalar"]
+    name: str
+    dtype: Dtype
+    value: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch with its numbers. `grid` counts groups, `block` work-items, both on three axes."""
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A kernel at one shape: workspace sizes in bytes, those to zero, and launches in order."""
+
+    workspace: Mapping[str, int]
+    zero: tuple[str, ...]
+    launches: tuple[Launch, ...]
+
+
+def check_names(kernel: Kernel, case: Case) -> None:
+    """Refuse a kernel whose names do not fit the case. Raises Rejected (invalid_kernel)."""
+    manifest = kernel.manifest
+    if manifest.workload != case.workload.name:
+        _invalid(f"the kernel is for workload {manifest.workload!r}, the case is {case.name}")
+    scalars = [scalar.name for scalar in case.workload.scalars]
+    tensors = [tensor.name for tensor in case.tensors]
+    for table, taken in (("const", manifest.const), ("workspace", manifest.workspace)):
+        clash = set(taken) & {*case.dims, *scalars, *tensors}
+        if clash:
+            _invalid(f"[{table}] {min(clash)!r} is a name of the case")
+    symbols = {*case.dims, *scalars, *manifest.const, "SMS", "WARP"}
+    for where, expression in _expressions(kernel):
+        unknown = expression.names - symbols
+        if unknown:
+            _invalid(
+                f"{where}: unknown name {min(unknown)!r} in {expression.text!r}; known: {', '.join(sorted(symbols))}"
+            )
+    arguments = {*tensors, *case.dims, *scalars, *manifest.workspace}
+    for index, launch in enumerate(manifest.launch):
+        for name in launch.args:
+            if name.removeprefix("map:") == name and name not in arguments:
+                _invalid(f"launch[{index}].args: unknown name {name!r}; known: {', '.join(sorted(arguments))}")
+
+
+def symbols(kernel: Kernel, case: Case, compute_units: int, warp: int) -> dict[str, Scalar]:
+    """What expressions of this kernel see at this shape."""
+    scalars = {scalar.name: scalar.value for scalar in case.workload.scalars}
+    return {**case.dims, **scalars, **kernel.manifest.const, "SMS": compute_units, "WARP": warp}
+
+
+def accepts(kernel: Kernel, known: Mapping[str, Scalar]) -> str | None:
+    """None where every [require] holds, else the one that does not. Raises Rejected (invalid_kernel) for a bad one."""
+    for name, expression in kernel.manifest.require.items():
+        try:
+            if not expression.holds(known):
+                return f"{name}: {expression.text}"
+        except ExpressionError as error:
+            _invalid(f"require.{name}: {error}")
+    return None
+
+
+def domain_shapes(case: Case) -> list[Case]:
+    """Shapes of the minimal domain to ask a [require] about: combinations of sizes that the workload names."""
+    workload = case.workload
+    listed = (case.dims, workload.sanitize, *workload.shapes.values(), *workload.family)
+    domain = [Expression(text) for text in workload.domain]
+    sizes = [sorted({shape[name] for shape in listed}) for name in workload.dimensions]
+    inside = []
+    for combination in itertools.islice(itertools.product(*sizes), _DOMAIN_COMBINATIONS):
+        dims = dict(zip(workload.dimensions, combination, strict=True))
+        if all(expression.holds(dims) for expression in domain):
+            inside.append(dims)
+    return [case.at(dims) for dims in inside[:: max(1, len(inside) // _DOMAIN_SHAPES)]]
+
+
+def plan(kernel: Kernel, case: Case, limits: Limits, warp: int) -> Plan:
+    """Evaluate launches and workspace at this shape, within the device's limits. Raises Rejected."""
+    known = symbols(kernel, case, limits.compute_units, warp)
+    workspace = {}
+    for name, space in kernel.manifest.workspace.items():
+        shape = [_integer(part, known, f"workspace.{name}.shape") for part in space.shape]
+        if min(shape) < 1:
+            _invalid(f"workspace.{name}: shape {shape} at {case.name}")
+        workspace[name] = prod(shape) * ITEM_BYTES[space.dtype]
+    allowed = min(limits.alloc_bytes, MAX_WORKSPACE_BYTES)
+    if any(nbytes > allowed for nbytes in workspace.values()):
+        raise Rejected(
+            Status.RESOURCE_LIMIT, f"workspace of {max(workspace.values())} bytes; the device allows {allowed}"
+        )
+    launches = []
+    for index, launch in enumerate(kernel.manifest.launch):
+        where = f"launch[{index}]"
+        grid = _axes([_integer(part, known, f"{where}.grid") for part in launch.grid])
+        block = _axes([_integer(part, known, f"{where}.block") for part in launch.block])
+        if min(*grid, *block) < 1:
+            _invalid(f"{where}: grid {list(grid)} of blocks {list(block)} at {case.name}")
+        _check_size(where, grid, block, limits)
+        launches.append(Launch(launch.entry, grid, block, tuple(_argument(name, kernel, case) for name in launch.args)))
+    zero = tuple(name for name, space in kernel.manifest.workspace.items() if space.zero)
+    return Plan(workspace, zero, tuple(launches))
+
+
+def _check_size(where: str, grid: tuple[int, int, int], block: tuple[int, int, int], limits: Limits) -> None:
+    items = prod(block)
+    if items > limits.max_group or any(size > most for size, most in zip(block, limits.max_items, strict=False)):
+        raise Rejected(
+            Status.RESOURCE_LIMIT,
+            f"{where}: block {list(block)} is {items} work-items; the device allows {limits.max_group}",
+        )
+    if prod(grid) > MAX_GROUPS or prod(grid) * items > MAX_ITEMS:
+        raise Rejected(
+            Status.RESOURCE_LIMIT, f"{where}: {prod(grid)} groups of {items} work-items are beyond the work budget"
+        )
+
+
+def _argument(name: str, kernel: Kernel, case: Case) -> Argument:
+    for tensor in case.tensors:
+        if tensor.name == name:
+            return Argument("buffer", name, tensor.dtype)
+    if name in kernel.manifest.workspace:
+        return Argument("buffer", name, kernel.manifest.workspace[name].dtype)
+    for scalar in case.workload.scalars:
+        if scalar.name == name:
+            return Argument("scalar", name, scalar.dtype, scalar.value)
+    return Argument("scalar", name, "i32", case.dims[name])
+
+
+def _expressions(kernel: Kernel) -> list[tuple[str, Expression]]:
+    manifest = kernel.manifest
+    found = [(f"require.{name}", expression) for name, expression in manifest.require.items()]
+    for name, space in manifest.workspace.items():
+        found += [(f"workspace.{name}.shape", part) for part in space.shape]
+    for index, launch in enumerate(manifest.launch):
+        for field in ("grid", "block", "cluster"):
+            found += [(f"launch[{index}].{field}", part) for part in getattr(launch, field) or ()]
+        if launch.shared is not None:
+            found.append((f"launch[{index}].shared", launch.shared))
+    return found
+
+
+def _integer(expression: Expression, known: Mapping[str, Scalar], where: str) -> int:
+    try:
+        return expression.integer(known)
+    except ExpressionError as error:
+        _invalid(f"{where}: {error}")
+
+
+def _axes(values: list[int]) -> tuple[int, int, int]:
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _invalid(reason: str) -> NoReturn:
+    raise Rejected(Status.INVALID_KERNEL, reason)

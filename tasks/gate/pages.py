@@ -1,0 +1,127 @@
+"""Shared pages: one file in memory that holds every buffer of a run, with guard zones between them.
+
+The parent reads and writes through `pread` and `pwrite` only: a worker that truncates the file then gives a short
+read here, not a SIGBUS. Whatever is judged is the parent's own copy of the bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+GUARD_BYTES = 64 * 1024
+_ALIGN = 4096
+
+Bytes = NDArray[np.uint8]
+
+
+class PagesError(Exception):
+    """The pages cannot be made or written; one line."""
+
+
+class PagesCut(Exception):
+    """Somebody made the file shorter."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each buffer starts, and its length; guard zones fill everything between."""
+
+    spans: Mapping[str, tuple[int, int]]
+    """Name to (offset, bytes)."""
+    nbytes: int
+
+    @property
+    def guards(self) -> tuple[tuple[int, int], ...]:
+        """(offset, bytes) of the zones, in order: before, between and behind the buffers."""
+        zones, at = [], 0
+        for offset, nbytes in sorted(self.spans.values()):
+            zones.append((at, offset - at))
+            at = offset + nbytes
+        return (*zones, (at, self.nbytes - at))
+
+
+def layout(sizes: Mapping[str, int], start: int = 0) -> Layout:
+    """Buffers in the given order, page-aligned, with at least GUARD_BYTES on both sides; sizes in bytes."""
+    spans, at = {}, start + GUARD_BYTES
+    for name, nbytes in sizes.items():
+        spans[name] = (at, nbytes)
+        at = -(-(at + nbytes + GUARD_BYTES) // _ALIGN) * _ALIGN
+    return Layout(spans, at)
+
+
+class Pages:
+    """A file of `nbytes` in /dev/shm where it fits, else in the temporary folder. Use as a context manager."""
+
+    def __init__(self, nbytes: int, guard_seed: int) -> None:
+        self.nbytes = nbytes
+        folder = _memory_folder(nbytes)
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="klineage-pages-", dir=folder))
+            self.path = self._folder / "pages"
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.truncate(self._descriptor, nbytes)
+        except OSError as error:
+            raise PagesError(f"cannot make {nbytes} bytes of shared pages: {os.strerror(error.errno or 0)}") from None
+        self._pattern = np.random.default_rng(guard_seed).integers(0, 256, 4 * GUARD_BYTES, np.uint8)
+
+    def __enter__(self) -> Pages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def write(self, offset: int, data: NDArray[np.generic]) -> None:
+        """Copy an array in."""
+        view = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+        while view:
+            try:
+                written = os.pwrite(self._descriptor, view, offset)
+            except OSError as error:
+                raise PagesError(f"cannot write shared pages: {os.strerror(error.errno or 0)}") from None
+            view, offset = view[written:], offset + written
+
+    def read(self, offset: int, nbytes: int) -> Bytes:
+        """Copy bytes out. Raises PagesCut where the file has become shorter."""
+        data = np.empty(nbytes, np.uint8)
+        at = 0
+        while at < nbytes:
+            got = os.preadv(self._descriptor, [data.data[at:]], offset + at)
+            if got == 0:
+                raise PagesCut("the shared pages were cut short")
+            at += got
+        return data
+
+    def arm(self, zones: Sequence[tuple[int, int]]) -> None:
+        """Fill guard zones with this run's secret pattern."""
+        for offset, nbytes in zones:
+            self.write(offset, self._expected(offset, nbytes))
+
+    def breached(self, zones: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+        """The first changed byte in a guard zone, as (zone's number, offset within it), or None."""
+        for number, (offset, nbytes) in enumerate(zones):
+            differs = self.read(offset, nbytes) != self._expected(offset, nbytes)
+            if differs.any():
+                return number, int(np.argmax(differs))
+        return None
+
+    def _expected(self, offset: int, nbytes: int) -> Bytes:
+        turned = np.roll(self._pattern, -(offset % self._pattern.size))
+        return np.resize(turned, nbytes)
+
+
+def _memory_folder(nbytes: int) -> str | None:
+    try:
+        room = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    free = room.f_bavail * room.f_frsize
+    return "/dev/shm" if free > 2 * nbytes and os.access("/dev/shm", os.W_OK) else None

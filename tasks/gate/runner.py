@@ -1,0 +1,348 @@
+"""Runs the gate: one kernel through all stages, with a baseline through compile and correctness beside it.
+
+A rejected kernel is a verdict; a machine that cannot run the gate is `GateUnavailable`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from experts.case import Case
+from experts.kernel import Kernel
+from experts.platform import Platform, env_id, environment
+from experts.verdict import (
+    CompileFacts,
+    Correctness,
+    Domain,
+    Isolation,
+    Profile,
+    Stage,
+    Status,
+    Tier,
+    Verdict,
+)
+from skill_library.scrub import scrub
+from tasks.gate import cache as caching
+from tasks.gate import lock, sandbox
+from tasks.gate.cache import Cache
+from tasks.gate.correctness import Checker, agenda, pages_needed
+from tasks.gate.launches import accepts, check_names, domain_shapes, plan, symbols
+from tasks.gate.opencl import (
+    Artifact,
+    Device,
+    DeviceMissing,
+    DeviceProcess,
+    check_entries,
+    check_fit,
+    lower,
+    topology,
+)
+from tasks.gate.pages import Pages, PagesError
+from tasks.gate.pool import Pool
+from tasks.gate.sanitize import sanitize
+from tasks.gate.timing import Bench, Lane, LaneFault, blame, profile
+from tasks.gate.workers import Rejected
+
+CALL_SECONDS = 30.0
+_LOG_CHARACTERS = 4000
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with the kernel's label, what is done, how far, of how much."""
+
+
+class GateUnavailable(Exception):
+    """This machine cannot run the gate for this kernel; one line with the remedy."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to gate. Times in seconds."""
+
+    platform: Platform
+    tier: Tier = "default"
+    timeout: float = CALL_SECONDS
+    """For one call of the kernel at the timed shape."""
+    cache: Path | None = None
+    isolation: Isolation | None = None
+    """None: the best this machine has."""
+    profile: bool = True
+
+    def untimed(self) -> Settings:
+        """The same without timing."""
+        return replace(self, profile=False)
+
+
+@dataclass
+class _Course:
+    """One kernel's way through the stages, as far as it came."""
+
+    kernel: Kernel
+    case: Case
+    settings: Settings
+    label: str
+    stage: Stage = Stage.PARSE
+    seconds: dict[str, float] = field(default_factory=dict)
+    isolation: Isolation | None = None
+    domain: Domain | None = None
+    facts: CompileFacts | None = None
+    correctness: Correctness | None = None
+    clean: bool | None = None
+    log: str = ""
+    artifact: Artifact | None = None
+    cached: bool = False
+
+    @contextmanager
+    def at(self, stage: Stage) -> Iterator[None]:
+        """Time a stage."""
+        self.stage = stage
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - begun
+
+    def recall(self, known: Verdict) -> None:
+        """Take over what was found before."""
+        self.stage, self.cached = known.stage, True
+        self.domain, self.facts, self.correctness = known.domain, known.compile, known.correctness
+        self.clean, self.log = known.clean, known.log or ""
+
+    def verdict(self, fault: Rejected | None = None, profile: Profile | None = None) -> Verdict:
+        """What is known now."""
+        log = scrub(((fault.log if fault else "") or self.log).strip()[:_LOG_CHARACTERS])
+        return Verdict(
+            outcome="rejected" if fault else "passed",
+            stage=self.stage,
+            status=fault.status if fault else Status.OK,
+            reason=scrub(fault.reason) if fault else None,
+            kernel_id=self.kernel.kernel_id,
+            case=self.case.name,
+            case_id=self.case.case_id,
+            platform=self.settings.platform.name,
+            tier=self.settings.tier,
+            isolation=self.isolation,
+            clean=self.clean,
+            domain=self.domain,
+            compile=self.facts,
+            correctness=self.correctness,
+            profile=profile,
+            log=log or None,
+            seconds={name: round(value, 3) for name, value in self.seconds.items()},
+            cached=self.cached,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Verdicts of candidate and baseline, and the environment they were reached in."""
+
+    verdict: Verdict
+    baseline: Verdict | None
+    environment: dict[str, str]
+    env_id: str
+
+
+def gate(
+    kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | None = None, progress: Progress | None = None
+) -> Outcome:
+    """Gate a kernel, against a baseline if given; a harness error is tried once more.
+
+    Raises GateUnavailable where this machine cannot do it, CaseError for a case.py that does not hold.
+    """
+    outcome = _gate(kernel, case, settings, baseline, progress or _silent)
+    verdicts = (outcome.verdict, outcome.baseline)
+    if any(verdict is not None and verdict.status is Status.HARNESS_ERROR for verdict in verdicts):
+        outcome = _gate(kernel, case, settings, baseline, progress or _silent)
+    return outcome
+
+
+def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | None, progress: Progress) -> Outcome:
+    courses = [_Course(kernel, case, settings, "candidate")]
+    if baseline is not None:
+        courses.append(_Course(baseline, case, settings, "baseline"))
+    pool, cache = Pool(), Cache(settings.cache)
+    name = "cpu" if settings.platform.isa else settings.platform.name
+    try:
+        device = _device(settings, cache)
+        facts = environment(settings.platform, device.facts)
+        with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
+            with ThreadPoolExecutor(len(courses)) as threads:
+                jobs = [
+                    threads.submit(_check, course, device, env_id(facts), pool, cache, progress) for course in courses
+                ]
+            faults = [job.result() for job in jobs]
+        profiled = None
+        if settings.profile and not any(faults):
+            with lock.held(name, "exclusive", lambda: progress("", "waiting for the device", 0, 0)):
+                profiled, faults = _time(courses, device, pool, progress)
+    except (DeviceMissing, sandbox.SandboxUnavailable, PagesError) as error:
+        raise GateUnavailable(str(error)) from None
+    verdicts = [course.verdict(fault) for course, fault in zip(courses, faults, strict=True)]
+    if profiled is not None:
+        verdicts[0] = courses[0].verdict(None, profiled)
+    return Outcome(verdicts[0], verdicts[1] if baseline else None, facts, env_id(facts))
+
+
+def _device(settings: Settings, cache: Cache) -> Device:
+    """What the device says of itself; asked once for each installation."""
+    platform = settings.platform
+    key = caching.key(kind="device", **environment(platform, {}), topology=topology())
+    device = cache.device(key)
+    if device is None:
+        assert platform.opencl_name is not None
+        with DeviceProcess(platform.opencl_name, isolation=settings.isolation) as process:
+            device = process.device()
+        cache.keep_device(key, device)
+    return device
+
+
+def _accept(course: _Course) -> list[Case]:
+    """The stages that need no process, parse and require; the family shapes that the kernel accepts. Raises
+    Rejected."""
+    kernel, case, platform = course.kernel, course.case, course.settings.platform
+    with course.at(Stage.PARSE):
+        check_names(kernel, case)
+        if kernel.surface not in platform.surfaces:
+            raise Rejected(Status.UNSUPPORTED, f"platform {platform.name} does not run {kernel.surface} kernels")
+    with course.at(Stage.REQUIRE):
+        refused = accepts(kernel, symbols(kernel, case, 1, platform.warp))
+        if refused:
+            raise Rejected(Status.UNMET_REQUIRE, f"refuses {case.name}: {refused}")
+        for shape in domain_shapes(case):
+            refused = accepts(kernel, symbols(kernel, shape, 1, platform.warp))
+            if refused:
+                raise Rejected(
+                    Status.UNMET_REQUIRE, f"refuses {shape.name}, which is in the minimal domain of the case: {refused}"
+                )
+        family = [case.at(dims) for dims in case.workload.family]
+        accepted = [shape for shape in family if not accepts(kernel, symbols(kernel, shape, 1, platform.warp))]
+        course.domain = Domain(
+            checked=tuple(shape.shape_name for shape in (case, *accepted)),
+            refused=tuple(shape.shape_name for shape in family if shape not in accepted),
+        )
+    return accepted
+
+
+def _check(course: _Course, device: Device, env: str, pool: Pool, cache: Cache, progress: Progress) -> Rejected | None:
+    """One kernel through correctness, in fresh workers; what is wrong with it, or None."""
+    try:
+        family = _accept(course)
+        course.isolation = course.settings.isolation or sandbox.isolation()
+        key = caching.key(
+            kernel=course.kernel.kernel_id,
+            case=course.case.case_id,
+            env=env,
+            tier=course.settings.tier,
+            isolation=course.isolation,
+        )
+        known = cache.verdict(key)
+        if known is not None:
+            course.recall(known)
+            course.artifact = _lowered(course, env, cache)
+            return None
+        _correct(course, family, device, env, pool, cache, progress)
+    except Rejected as fault:
+        return fault
+    cache.keep_verdict(key, course.verdict())
+    return None
+
+
+def _correct(
+    course: _Course, family: list[Case], device: Device, env: str, pool: Pool, cache: Cache, progress: Progress
+) -> None:
+    """Compile, launch, correctness, and the sanitizer where the tier asks. Raises Rejected."""
+    kernel, case, settings, platform = course.kernel, course.case, course.settings, course.settings.platform
+    assert platform.opencl_name is not None
+    with course.at(Stage.LAUNCH):
+        nbytes = pages_needed(kernel, [case, *family], device.limits, platform.warp)
+    with (
+        Pages(nbytes, pool.seed()) as pages,
+        DeviceProcess(platform.opencl_name, pages, isolation=course.isolation) as process,
+    ):
+        with course.at(Stage.COMPILE):
+            progress(course.label, "compile", 0, 0)
+            course.artifact = _lowered(course, env, cache)
+            course.facts, course.log = course.artifact.facts, course.artifact.log
+            timed = plan(kernel, case, device.limits, platform.warp)
+            check_entries(course.artifact, timed)
+            process.device()
+            process.build(kernel, course.artifact.files)
+        checker = Checker(kernel, process, pages, pool, device.limits, platform.warp)
+        with course.at(Stage.LAUNCH):
+            progress(course.label, "first launch", 0, 0)
+            check_fit(course.artifact, timed, device.limits)
+            process.open_pages()
+            checker.first_launch(case, settings.timeout)
+        with course.at(Stage.CORRECTNESS):
+            course.correctness = checker.run(
+                agenda(case, family, pool),
+                settings.timeout,
+                lambda done, total: progress(course.label, "correctness", done, total),
+            )
+    if settings.tier == "sanitize":
+        with course.at(Stage.CORRECTNESS):
+            progress(course.label, "sanitizer", 0, 0)
+            sanitize(kernel, case.at(case.workload.sanitize), pool, device.limits, course.isolation, platform.warp)
+            course.clean = True
+
+
+def _lowered(course: _Course, env: str, cache: Cache) -> Artifact:
+    key = caching.key(kind="artifact", kernel=course.kernel.kernel_id, env=env, isolation=course.isolation or "")
+    artifact = cache.artifact(key)
+    if artifact is None:
+        artifact = lower(course.kernel, course.settings.platform, course.isolation)
+        cache.keep_artifact(key, artifact)
+    return artifact
+
+
+def _time(
+    courses: list[_Course], device: Device, pool: Pool, progress: Progress
+) -> tuple[Profile | None, list[Rejected | None]]:
+    """Time verified kernels in fresh workers; a fault belongs to the one that showed it."""
+    case, settings = courses[0].case, courses[0].settings
+    platform = settings.platform
+    assert platform.opencl_name is not None
+    plans = [plan(course.kernel, case, device.limits, platform.warp) for course in courses]
+    bench = Bench(case, plans, pool)
+    faults: list[Rejected | None] = [None] * len(courses)
+    lanes: list[Lane] = []
+    with ExitStack() as stack:
+        for course in courses:
+            stack.enter_context(course.at(Stage.PROFILE))
+        pages = stack.enter_context(Pages(bench.layout.nbytes, pool.seed()))
+        for course, planned in zip(courses, plans, strict=True):
+            process = DeviceProcess(platform.opencl_name, pages, isolation=course.isolation)
+            lanes.append(Lane(course.label, stack.enter_context(process), planned))
+        try:
+            for course, lane in zip(courses, lanes, strict=True):
+                assert course.artifact is not None
+                with blame(lane):
+                    lane.process.device()
+                    lane.process.build(course.kernel, course.artifact.files)
+                    lane.process.open_pages()
+            found = profile(
+                bench,
+                pages,
+                lanes,
+                platform,
+                pool,
+                settings.timeout,
+                lambda done, total: progress("", "timing", done, total),
+            )
+        except LaneFault as fault:
+            faults[lanes.index(fault.lane)] = fault.cause
+            return None, faults
+    for course in courses[1:]:
+        # The comparison stands in the candidate's verdict; the baseline's own ends with correctness.
+        course.stage = Stage.CORRECTNESS
+        course.seconds.pop(Stage.PROFILE, None)
+    return found, faults
+
+
+def _silent(label: str, what: str, done: int, total: int) -> None:
+    return None

@@ -1,0 +1,175 @@
+"""The worker: one process for one candidate, inside the sandbox. Run as a script; stands alone but for NumPy and
+pyopencl.
+
+Requests are JSON lines on stdin, one at a time; each is answered by one JSON line on the original stdout with the
+request's nonce. Everything else that is printed goes to stderr. Nothing that this process says is believed by the
+parent: outputs are read from the shared pages and judged there, times are held against the parent's clock.
+
+operation  request                          answer
+device     opencl: platform name, copies    facts of the device
+build      text, options                    entries (arguments, local and private bytes), or a log
+pages      path, nbytes
+bind       plan, buffers, launches, zero
+run        plans                            seconds of each, first command's start to last one's end
+drop                                        (forgets all plans)
+"""
+
+import gc
+import json
+import mmap
+import os
+import resource
+import sys
+from typing import Any
+
+MAX_FILE_BYTES = 64 << 20
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    answers = os.dup(1)
+    requests = os.fdopen(os.dup(0), "rb")
+    # A candidate's printf writes to descriptor 1; it must not look like an answer.
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    gc.disable()
+    server = _Server()
+    for line in requests:
+        request = json.loads(line)
+        answer = server.answer(request) | {"nonce": request["nonce"]}
+        os.write(answers, json.dumps(answer).encode() + b"\n")
+
+
+class _Server:
+    def __init__(self) -> None:
+        import numpy
+        import pyopencl
+
+        self.np, self.cl = numpy, pyopencl
+        self.plans: dict[str, Any] = {}
+        self.copies = False
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        cl = self.cl
+        try:
+            answer: dict[str, Any] = getattr(self, "do_" + request["op"])(request)
+            return answer
+        except cl.MemoryError as error:
+            return {"fault": "memory", "text": str(error)}
+        except cl.RuntimeError as error:
+            return {"fault": "runtime", "text": str(error)}
+        except cl.LogicError as error:
+            return {"fault": "logic", "text": str(error)}
+        except MemoryError:
+            return {"fault": "memory", "text": "the worker ran out of memory"}
+        except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+            return {"fault": "worker", "text": f"{type(error).__name__}: {error}"}
+
+    def do_device(self, request: dict[str, Any]) -> dict[str, Any]:
+        cl = self.cl
+        found = [platform for platform in cl.get_platforms() if platform.name == request["opencl"]]
+        if not found:
+            return {"fault": "missing", "text": f"no OpenCL platform {request['opencl']!r}"}
+        device = found[0].get_devices()[0]
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self.copies = request["copies"]
+        return {
+            "name": device.name,
+            "version": device.version,
+            "driver": device.driver_version,
+            "runtime": found[0].version,
+            "compute_units": device.max_compute_units,
+            "max_group": device.max_work_group_size,
+            "max_items": list(device.max_work_item_sizes),
+            "local_bytes": device.local_mem_size,
+            "alloc_bytes": device.max_mem_alloc_size,
+        }
+
+    def do_build(self, request: dict[str, Any]) -> dict[str, Any]:
+        cl = self.cl
+        self.program = cl.Program(self.context, request["text"])
+        try:
+            self.program.build(options=request["options"], cache_dir=False)
+        except cl.RuntimeError as error:
+            return {"fault": "build", "text": str(error)}
+        device = self.context.devices[0]
+        entries = {}
+        for kernel in self.program.all_kernels():
+            group = cl.kernel_work_group_info
+            arguments = []
+            for index in range(kernel.num_args):
+                arguments.append(
+                    [
+                        kernel.get_arg_info(index, cl.kernel_arg_info.TYPE_NAME),
+                        _space(cl, kernel.get_arg_info(index, cl.kernel_arg_info.ADDRESS_QUALIFIER)),
+                    ]
+                )
+            entries[kernel.function_name] = {
+                "arguments": arguments,
+                "local_bytes": kernel.get_work_group_info(group.LOCAL_MEM_SIZE, device),
+                "private_bytes": kernel.get_work_group_info(group.PRIVATE_MEM_SIZE, device),
+                "group": list(kernel.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device)),
+            }
+        return {"entries": entries}
+
+    def do_pages(self, request: dict[str, Any]) -> dict[str, Any]:
+        descriptor = os.open(request["path"], os.O_RDWR)
+        self.pages = mmap.mmap(descriptor, request["nbytes"])
+        os.close(descriptor)
+        self.memory = self.np.frombuffer(self.pages, self.np.uint8)
+        return {}
+
+    def do_bind(self, request: dict[str, Any]) -> dict[str, Any]:
+        cl, np = self.cl, self.np
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        buffers, views = {}, {}
+        for name, (offset, nbytes) in request["buffers"].items():
+            views[name] = self.memory[offset : offset + nbytes]
+            buffers[name] = cl.Buffer(self.context, flags, hostbuf=views[name])
+        launches = []
+        for launch in request["launches"]:
+            kernel = cl.Kernel(self.program, launch["entry"])
+            for index, (kind, value) in enumerate(launch["args"]):
+                kernel.set_arg(index, buffers[value] if kind == "buffer" else np.dtype(kind).type(value))
+            launches.append((kernel, launch["global"], launch["local"]))
+        zero = [(buffers[name], views[name].nbytes) for name in request["zero"]]
+        self.plans[request["plan"]] = (launches, zero, [(views[name], buffers[name]) for name in buffers])
+        return {}
+
+    def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"seconds": [self._run(plan) for plan in request["plans"]]}
+
+    def do_drop(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.plans.clear()
+        return {}
+
+    def _run(self, plan: str) -> float:
+        cl, queue = self.cl, self.queue
+        launches, zero, memory = self.plans[plan]
+        if self.copies:
+            for view, buffer in memory:
+                cl.enqueue_copy(queue, buffer, view)
+        events = [cl.enqueue_fill(queue, buffer, self.np.zeros(1, self.np.uint8), nbytes) for buffer, nbytes in zero]
+        for kernel, size, group in launches:
+            events.append(cl.enqueue_nd_range_kernel(queue, kernel, size, group))
+        queue.finish()
+        if self.copies:
+            for view, buffer in memory:
+                cl.enqueue_copy(queue, view, buffer)
+        for event in events:
+            if event.command_execution_status < 0:
+                raise cl.RuntimeError(f"a command ended with status {event.command_execution_status}")
+        return float(events[-1].profile.end - events[0].profile.start) * 1e-9
+
+
+def _space(cl: Any, value: int) -> str:
+    spaces = cl.kernel_arg_address_qualifier
+    return {spaces.GLOBAL: "global", spaces.CONSTANT: "constant", spaces.LOCAL: "local"}.get(value, "private")
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main()
