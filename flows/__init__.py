@@ -1,0 +1,1 @@
+"""Composition: the command line, the flows, their deployments."""

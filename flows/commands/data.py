@@ -1,0 +1,90 @@
+"""`klineage data`: care for the evidence on disk."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from pydantic import BaseModel, ConfigDict
+
+from flows.commands import options
+from flows.commands.failure import Failure
+from tasks.evidence import Evidence, StoreError
+
+app = typer.Typer(help="Care for the evidence on disk.", rich_markup_mode=None)
+
+
+class CompactReport(BaseModel):
+    """What `klineage data compact --json` prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: dict[str, int]
+    """Rows of each dataset that was rewritten."""
+    journals: int
+    """Journals that are gone now."""
+    left: tuple[str, ...]
+    """What was left as it is, and why."""
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with the evidence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    wrong: str
+    where: str
+    detail: str
+
+
+class CheckReport(BaseModel):
+    """What `klineage data check --json` prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    findings: tuple[Fault, ...]
+
+
+@app.command("compact")
+def compact(data: options.Data = None, as_json: options.Json = False) -> int:
+    """Turn journals into one Parquet file for each dataset, and rewrite files of an older schema."""
+    try:
+        with Evidence(options.roots(data)) as evidence:
+            done = evidence.compact()
+    except StoreError as error:
+        raise Failure(str(error)) from None
+    if as_json:
+        answer = CompactReport(
+            rows={str(name): rows for name, rows in done.rows.items()}, journals=done.journals, left=done.left
+        )
+        sys.stdout.write(answer.model_dump_json() + "\n")
+        return 0
+    for dataset, rows in done.rows.items():
+        sys.stdout.write(f"{dataset}: {rows} rows\n")
+    if not done.rows:
+        sys.stdout.write("nothing to do\n")
+    for left in done.left:
+        sys.stdout.write(f"left as it is: {left}\n")
+    return 0
+
+
+@app.command("check")
+def check(data: options.Data = None, shipped: options.Shipped = None, as_json: options.Json = False) -> int:
+    """Say what is wrong with the evidence: unreadable files, wrong or doubled ids, missing kernels, machine paths."""
+    roots = options.roots(data, shipped)
+    try:
+        with Evidence(roots) as evidence:
+            findings = evidence.check()
+    except StoreError as error:
+        raise Failure(str(error)) from None
+    if as_json:
+        faults = tuple(Fault(wrong=str(found.wrong), where=found.where, detail=found.detail) for found in findings)
+        sys.stdout.write(CheckReport(findings=faults).model_dump_json() + "\n")
+    else:
+        for found in findings:
+            sys.stdout.write(f"{found.wrong}: {found.where}: {found.detail}\n")
+        if not findings:
+            sys.stdout.write("the evidence is sound\n")
+        if roots.note:
+            sys.stderr.write(f"klineage: {roots.note}\n")
+    return 1 if findings else 0
