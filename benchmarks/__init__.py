@@ -1,0 +1,1 @@
+"""Measurements whose figures the documentation quotes; never part of the tests."""
