@@ -40,7 +40,9 @@ def _rounds(size: int, rounds: int, out: Path) -> None:
     from tasks.gate.statistics import estimate
 
     out.parent.mkdir(parents=True, exist_ok=True)
-    ratios, seconds, core = [], {role: [] for role in ROLES}, ""
+    ratios: list[float] = []
+    seconds: dict[str, list[float]] = {role: [] for role in ROLES}
+    core = ""
     with out.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("round", "size", "first", "expert_us", "numpy_us", "ratio", "load"))

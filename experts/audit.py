@@ -38,7 +38,7 @@ def audit(case: Case, seed: int) -> tuple[Finding, ...]:
     for distribution in case.workload.distributions:
         rng = np.random.default_rng(seed)
         inputs = case.draw(rng, distribution)
-        expected = case.workload.reference(inputs, case)
+        expected = case.expect(inputs)
 
         def share(outputs: Arrays) -> float:
             return case.workload.judge(outputs, expected).error  # noqa: B023

@@ -8,7 +8,8 @@ are contiguous, last dimension fastest, and start at a multiple of 128 bytes. In
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -16,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from experts.expressions import Expression
+from experts.expressions import FUNCTION_NAMES, Expression, ExpressionError
 from experts.ids import content_id
 from experts.judge import Array, Expected, Judgement, within
 from experts.kernel import Dtype, Surface
@@ -93,11 +94,6 @@ class Workload:
     operations: str
     """Mandatory arithmetic operations, as an expression."""
     scalars: tuple[Parameter, ...] = ()
-    refresh: Callable[[np.random.Generator, Arrays, dict[str, Expected]], tuple[Arrays, dict[str, Expected]]] | None = (
-        None
-    )
-    """New inputs from old ones by an exact symmetry (signs, powers of two) with the outputs that follow, at the cost of
-    a copy; every timed call gets such a refresh. Without it each timed call draws anew."""
     judge: Callable[[Mapping[str, Array], Mapping[str, Expected]], Judgement] = within
     bitwise: bool = False
     """Whether repeats on the same input must agree bit for bit."""
@@ -189,9 +185,9 @@ class Case:
         return Case(self.workload, _shape_text(self.workload, dims), self.dtype, dict(dims), self.source)
 
     def draw(self, rng: np.random.Generator, distribution: str) -> Arrays:
-        """Inputs, by tensor name. Raises CaseError where case.py gives other names, shapes, dtypes or values not
-        finite."""
-        arrays = self.workload.distributions[distribution](rng, self)
+        """Inputs, by tensor name. Raises CaseError for other names, shapes, dtypes, or values that are not finite."""
+        with self._declared(f"distribution {distribution!r}"):
+            arrays = self.workload.distributions[distribution](rng, self)
         wanted = {tensor.name: tensor for tensor in self.inputs}
         if arrays.keys() != wanted.keys():
             raise CaseError(f"distribution {distribution!r} gives {sorted(arrays)}, the case wants {sorted(wanted)}")
@@ -202,6 +198,28 @@ class Case:
             if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
                 raise CaseError(f"distribution {distribution!r} gives {name} a value that is not finite")
         return arrays
+
+    def expect(self, inputs: Mapping[str, Array]) -> dict[str, Expected]:
+        """The reference of these inputs. Raises CaseError where it fails, or gives other outputs or shapes."""
+        with self._declared("reference"):
+            expected = self.workload.reference(inputs, self)
+        if expected.keys() != {tensor.name for tensor in self.outputs}:
+            raise CaseError(f"the reference of {self.name} gives {sorted(expected)}")
+        for tensor in self.outputs:
+            if {expected[tensor.name].value.shape, expected[tensor.name].tolerance.shape} != {tensor.shape}:
+                raise CaseError(f"the reference of {self.name} gives {tensor.name} another shape than {tensor.shape}")
+        return expected
+
+    @contextmanager
+    def _declared(self, what: str) -> Iterator[None]:
+        """A fault of a case.py is a CaseError, whatever it raises: it is a user's code."""
+        try:
+            yield
+        except CaseError:
+            raise
+        except Exception as error:
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            raise CaseError(f"{what} of {self.name}: {told}") from error
 
 
 def bind(workload: Workload, name: str | None, surface: Surface, source: str) -> Case:
@@ -217,9 +235,21 @@ def bind(workload: Workload, name: str | None, surface: Surface, source: str) ->
             f"there are {known(workload)}"
         )
     if shape in workload.shapes:
-        return Case(workload, shape, dtype, dict(workload.shapes[shape]), source)
+        return _sized(Case(workload, shape, dtype, dict(workload.shapes[shape]), source))
     dims = _parsed_dims(workload, shape, name)
-    return Case(workload, _shape_text(workload, dims), dtype, dims, source)
+    return _sized(Case(workload, _shape_text(workload, dims), dtype, dims, source))
+
+
+def _sized(case: Case) -> Case:
+    """The case, if everything that follows from its dimensions has a value. Raises CaseError."""
+    try:
+        empty = [tensor.name for tensor in case.tensors if min(tensor.shape, default=1) < 1]
+        _ = (case.mandatory_operations, case.in_domain)
+    except ExpressionError as error:
+        raise CaseError(f"case {case.name}: {error}") from None
+    if empty:
+        raise CaseError(f"case {case.name}: the tensor {empty[0]} has no elements")
+    return case
 
 
 def known(workload: Workload) -> str:
@@ -231,22 +261,66 @@ def check(workload: object, where: str) -> Workload:
     """Refuse a declaration that contradicts itself. Raises CaseError."""
     if not isinstance(workload, Workload):
         raise CaseError(f"{where}: WORKLOAD is not a Workload")
+    try:
+        _check(workload, where)
+    except CaseError:
+        raise
+    except ExpressionError as error:
+        raise CaseError(f"{where}: {error}") from None
+    except Exception as error:
+        # It is a user's declaration: any field may hold anything.
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CaseError(f"{where}: {told}") from error
+    return workload
+
+
+def _check(workload: Workload, where: str) -> None:
+    taken = {"SMS", "WARP", *FUNCTION_NAMES} & set(workload.dimensions)
+    if taken or not workload.dimensions or not workload.tensors or not workload.distributions or not workload.shapes:
+        missing = (
+            f"dimension {min(taken)} is taken" if taken else "dimensions, tensors, shapes or distributions are empty"
+        )
+        raise CaseError(f"{where}: {missing}")
     every: Sequence[Dims] = (*workload.shapes.values(), *workload.family, workload.sanitize)
     for dims in every:
-        if set(dims) != set(workload.dimensions) or any(size < 1 for size in dims.values()):
-            raise CaseError(f"{where}: shape {dict(dims)} does not give each of {', '.join(workload.dimensions)} once")
+        if set(dims) != set(workload.dimensions) or any(type(size) is not int or size < 1 for size in dims.values()):
+            raise CaseError(
+                f"{where}: shape {dict(dims)} does not give each of {', '.join(workload.dimensions)} once, as a whole "
+                "number from 1 on"
+            )
+    for scalar in workload.scalars:
+        if not _passable(scalar):
+            raise CaseError(f"{where}: the scalar {scalar.name} cannot be {scalar.value!r} as {scalar.dtype}")
     for dtype, tensors in workload.tensors.items():
         if not any(tensor.role != "in" for tensor in tensors):
             raise CaseError(f"{where}: dtype {dtype} has no output")
+        unknown = [tensor.dtype for tensor in tensors if tensor.dtype not in NUMPY_TYPES]
+        if unknown:
+            raise CaseError(f"{where}: tensors of {unknown[0]} cannot be judged yet")
         names = [tensor.name for tensor in tensors] + [scalar.name for scalar in workload.scalars]
         if len({*names, *workload.dimensions}) < len(names) + len(workload.dimensions):
             raise CaseError(f"{where}: a tensor, scalar or dimension name stands twice")
+        for dims in every:
+            case = Case(workload, "", dtype, dims, "")
+            if any(min(tensor.shape, default=1) < 1 for tensor in case.tensors):
+                raise CaseError(f"{where}: a tensor has no elements at {dict(dims)}")
+            _ = (case.mandatory_operations, case.in_domain)
     if not all(Expression(text).holds(workload.sanitize) for text in workload.domain):
         raise CaseError(f"{where}: the sanitize shape is outside the minimal domain")
     for surface, default in workload.default.items():
         if not bind(workload, default, surface, "").in_domain:
             raise CaseError(f"{where}: default case {default} is outside the minimal domain")
-    return workload
+
+
+def _passable(scalar: Parameter) -> bool:
+    """Whether its value is a finite number that its type has."""
+    if scalar.dtype not in NUMPY_TYPES or type(scalar.value) not in (int, float):
+        return False
+    dtype = NUMPY_TYPES[scalar.dtype]
+    if np.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype.name)
+        return type(scalar.value) is int and info.min <= scalar.value <= info.max
+    return abs(scalar.value) <= float(np.finfo(dtype.name).max)
 
 
 def _parsed_dims(workload: Workload, shape: str, name: str) -> dict[str, int]:

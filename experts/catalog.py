@@ -60,26 +60,24 @@ def kernels(folder: Path) -> tuple[Path, ...]:
 
 @cache
 def _load(path: Path) -> tuple[Workload, str]:
+    """The declaration in a case.py, with its source. Raises CaseError."""
     name = f"klineage_case_{path.parent.name}"
     try:
-        source = path.read_text()
+        source = path.read_text(encoding="utf-8")
         spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        spec.loader.exec_module(module)
-    except (
-        OSError,
-        UnicodeDecodeError,
-        SyntaxError,
-        ImportError,
-        NameError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:
-        raise CaseError(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}") from error
-    workload = check(getattr(module, "WORKLOAD", None), str(path))
+        # Not through the loader: it may run an older .pyc, and the id must be of the text that runs.
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
+        declared = getattr(module, "WORKLOAD", None)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # It is a user's code, so it may raise anything, and it may call sys.exit().
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CaseError(f"{path}: {told}") from error
+    workload = check(declared, str(path))
     if workload.name != path.parent.name:
         raise CaseError(f"{path}: the workload is called {workload.name!r}, its folder {path.parent.name!r}")
     return workload, source

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Annotated, Literal
@@ -24,12 +26,25 @@ MAX_LENGTH = 512
 _MAX_DEPTH = 40
 _LIMIT = 1 << 63
 
+_SOURCE = "<candidate>"
+# What the parser warns of in a text from outside ("\\d", `1if x`) is nobody's business here. By file name and for good:
+# `catch_warnings` changes state that other threads use.
+warnings.filterwarnings("ignore", module=re.escape(_SOURCE))
+
 Scalar = int | float
 Fact = bool | int | float | str
 
 
 class ExpressionError(ValueError):
     """An expression that cannot be read, names nothing, or has no value; the message is one line."""
+
+
+def syntax_tree(text: str, mode: Literal["eval", "exec"]) -> ast.AST:
+    """Python's tree of a text from outside, without its warnings.
+
+    Raises SyntaxError, ValueError, MemoryError or RecursionError.
+    """
+    return ast.parse(text, _SOURCE, mode)
 
 
 def _cdiv(a: Scalar, b: Scalar) -> Scalar:
@@ -81,15 +96,18 @@ class Expression:
     __slots__ = ("__dict__", "_tree", "text")
 
     def __init__(self, text: str | int) -> None:
+        if isinstance(text, int) and abs(text) >= _LIMIT:
+            raise ExpressionError(f"number beyond 64 bits: it has {text.bit_length()}")
         self.text = str(text)
         if len(self.text) > MAX_LENGTH:
             raise ExpressionError(f"expression of {len(self.text)} characters; at most {MAX_LENGTH} are read")
         try:
-            tree = ast.parse(self.text.strip(), mode="eval").body
+            tree = syntax_tree(self.text.strip(), "eval")
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             raise ExpressionError(f"cannot read expression {self.text!r}") from None
-        _check(tree, self.text, 0)
-        self._tree = tree
+        assert isinstance(tree, ast.Expression)
+        _check(tree.body, self.text, 0)
+        self._tree = tree.body
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
@@ -160,6 +178,8 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
             children = list(node.args)
         case ast.BinOp(op=ast.Div()):
             raise ExpressionError(f"'/' is not an operator here (use //) in {text!r}")
+        case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS:
+            raise ExpressionError(f"{name} takes no keyword arguments in {text!r}")
         case ast.Call(func=ast.Name(id=name)):
             raise ExpressionError(f"unknown function {name!r} in {text!r}; there are {', '.join(sorted(_FUNCTIONS))}")
         case _:
@@ -188,9 +208,7 @@ def _value(node: ast.AST, symbols: Mapping[str, Scalar]) -> Scalar:
         case ast.BoolOp():
             value = int(any(_value(child, symbols) for child in node.values))
         case ast.Compare():
-            values = [_value(child, symbols) for child in (node.left, *node.comparators)]
-            steps = zip(values, node.ops, values[1:], strict=False)
-            value = int(all(_RELATION[_COMPARE[type(op)]](a, b) for a, op, b in steps))
+            value = int(_chain(node, symbols))
         case ast.IfExp():
             value = _value(node.body if _value(node.test, symbols) else node.orelse, symbols)
         case ast.Call(func=ast.Name(id=name)):
@@ -200,6 +218,17 @@ def _value(node: ast.AST, symbols: Mapping[str, Scalar]) -> Scalar:
     if abs(value) >= _LIMIT:
         raise _Fault("a value beyond 64 bits")
     return value
+
+
+def _chain(node: ast.Compare, symbols: Mapping[str, Scalar]) -> bool:
+    """As in Python, what stands behind the first comparison that is false has no value."""
+    left = _value(node.left, symbols)
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = _value(comparator, symbols)
+        if not _RELATION[_COMPARE[type(op)]](left, right):
+            return False
+        left = right
+    return True
 
 
 def _apply(function: Callable[..., Scalar], *values: Scalar) -> Scalar:
@@ -236,7 +265,7 @@ class Atom(_Node):
     fact: str
     modulus: int | FactRef | None = None
     op: Literal["<", "<=", ">", ">=", "==", "!="]
-    value: bool | int | float | str | FactRef
+    value: bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | FactRef
 
     @field_validator("modulus")
     @classmethod

@@ -30,10 +30,6 @@ class Expected:
     tolerance: NDArray[np.float64]
     """Largest allowed absolute error, element by element."""
 
-    def scaled(self, factor: NDArray[np.float64]) -> Expected:
-        """The same under an exact scaling of the output (powers of two, signs); `factor` broadcasts."""
-        return Expected(self.value * factor, self.tolerance * np.abs(factor))
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -82,7 +78,9 @@ def _share(output: Array, target: Expected) -> NDArray[np.float64]:
         out = output.astype(np.float64)
         difference = np.subtract(out, value)
         np.abs(difference, out=difference)
-        if (difference <= tolerance).all():
+        largest = float(np.finfo(output.dtype.name).max) if output.dtype.kind == "f" else np.inf
+        representable = np.abs(value).max(initial=0.0) <= largest
+        if representable and np.isfinite(out).all() and (difference <= tolerance).all():
             # The common case: all finite and right. Zero error within a tolerance of zero is no error.
             return np.divide(difference, tolerance, out=difference, where=tolerance > 0)
         share = np.where(difference == 0, 0.0, difference / tolerance)

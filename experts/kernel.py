@@ -3,6 +3,8 @@
 In a C-family file the manifest is TOML in the leading comment, which opens with the word `klineage`; in a Python file
 it is the module docstring. The text is normalised once, when it is read (line ends, trailing space, one final newline);
 the normalised text is what is hashed, stored and compiled. Field by field: docs/kernel-format.md.
+
+A text comes from outside and may be hostile: whatever is wrong with it is a KernelError, in one short line.
 """
 
 from __future__ import annotations
@@ -10,18 +12,29 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import reprlib
 import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
 
-from experts.expressions import FUNCTION_NAMES, Expression, ExpressionError
+from experts.expressions import FUNCTION_NAMES, Expression, ExpressionError, syntax_tree
 from experts.ids import text_id
 
 FORMAT = 1
 MAX_BYTES = 256 * 1024
+"""Of a file; the newline at its end is not counted, since normalising adds one where it is missing."""
 
 Surface = Literal["opencl", "cuda", "triton", "tilelang"]
 Dtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"]
@@ -46,6 +59,10 @@ _OPTIONS: dict[Surface, tuple[str, ...]] = {
 _PLATFORM_SYMBOLS = frozenset({"SMS", "WARP"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INTENT = re.compile(r"(new:)?[a-z0-9]+(-[a-z0-9]+)*")
+_SHOWN = 160
+"""Characters of a value or key in a message."""
+_MAX_DOTS = 64
+_LONE_DOT = re.compile(r"(?<!\.)\.(?!\.)")
 _OPENING = re.compile(r"\s*/\*[ \t]*klineage[ \t]*\n")
 
 
@@ -58,7 +75,7 @@ class KernelError(ValueError):
 
 def _identifier(name: str) -> str:
     if not _IDENTIFIER.fullmatch(name):
-        raise ValueError(f"{name!r} is not an identifier")
+        raise ValueError(f"{_shown(name)} is not an identifier")
     return name
 
 
@@ -73,7 +90,7 @@ def _expression(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"expected an expression (a whole number or a text), not {value!r}")
+        raise ValueError(f"expected an expression (a whole number or a text), not {_shown(value)}")
     try:
         return Expression(value)
     except ExpressionError as error:
@@ -82,9 +99,9 @@ def _expression(value: object) -> Expression:
 
 def _whole(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"expected a whole number, not {value!r}")
+        raise ValueError(f"expected a whole number, not {_shown(value)}")
     if not -(1 << 31) <= value < 1 << 31:
-        raise ValueError(f"{value} does not fit 32 bits")
+        raise ValueError(f"{_shown(value)} does not fit 32 bits")
     return value
 
 
@@ -92,6 +109,7 @@ Expr = Annotated[Expression, BeforeValidator(_expression)]
 Name = Annotated[str, AfterValidator(_identifier)]
 FreeName = Annotated[str, AfterValidator(_free_name)]
 Whole = Annotated[int, BeforeValidator(_whole)]
+"""Strict: TOML tells `3` from `3.0`, `"3"` and `true`."""
 Axes = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 
 
@@ -104,7 +122,7 @@ class Workspace(_Model):
 
     dtype: Dtype
     shape: Annotated[tuple[Expr, ...], Field(min_length=1, max_length=8)]
-    zero: bool = False
+    zero: StrictBool = False
     """A memset to zero before the launches, inside the timed region. Otherwise the content is poison."""
 
 
@@ -122,9 +140,9 @@ class TensorMap(_Model):
     channels: Expr | None = None
     pixels: Expr | None = None
     estrides: tuple[Expr, ...] | None = None
-    swizzle: Literal[0, 32, 64, 128] = 0
-    interleave: Literal[0, 16, 32] = 0
-    l2: Literal[0, 64, 128, 256] = 0
+    swizzle: Annotated[Literal[0, 32, 64, 128], BeforeValidator(_whole)] = 0
+    interleave: Annotated[Literal[0, 16, 32], BeforeValidator(_whole)] = 0
+    l2: Annotated[Literal[0, 64, 128, 256], BeforeValidator(_whole)] = 0
     oob: Literal["zero", "nan"] = "zero"
 
     @model_validator(mode="after")
@@ -154,8 +172,8 @@ class Launch(_Model):
     """CUDA only."""
     args: tuple[str, ...]
     """By name: the case's tensors, scalars and dimensions, workspace, `map:NAME`."""
-    num_warps: Literal[1, 2, 4, 8, 16, 32] | None = None
-    num_stages: Annotated[int, Field(ge=1, le=16)] | None = None
+    num_warps: Annotated[Literal[1, 2, 4, 8, 16, 32], BeforeValidator(_whole)] | None = None
+    num_stages: Annotated[Whole, Field(ge=1, le=16)] | None = None
 
 
 class Manifest(_Model):
@@ -204,8 +222,8 @@ class Kernel(BaseModel):
 
 
 def normalise(text: str) -> str:
-    """Line ends to \\n, no trailing space, one newline at the end, no byte order mark."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    """Line ends to \\n, no trailing space, one newline at the end, no byte order marks at the start."""
+    text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return "\n".join(line.rstrip(" \t\f\v") for line in text.split("\n")).rstrip("\n") + "\n"
 
 
@@ -214,10 +232,10 @@ def load(path: Path) -> Kernel:
     if path.suffix not in (*EXTENSIONS, ".py"):
         raise KernelError(f"unknown extension {path.suffix!r}; a kernel file ends in {', '.join((*EXTENSIONS, '.py'))}")
     with path.open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
+        raw = file.read(MAX_BYTES + 2)
     text = raw.decode(errors="backslashreplace")
     try:
-        if len(raw) > MAX_BYTES:
+        if len(raw.removesuffix(b"\n")) > MAX_BYTES:
             raise KernelError(f"larger than {MAX_BYTES // 1024} KiB")
         raw.decode()
     except UnicodeDecodeError as error:
@@ -235,16 +253,19 @@ def parse(text: str, *, surface: Surface | None) -> Kernel:
 
     Raises KernelError with one line that names the place and the fault.
     """
-    text = normalise(text)
+    whole = text.encode(errors="backslashreplace").decode()
+    normal = normalise(whole)
     try:
-        return _parsed(text, surface)
+        if whole != text:
+            raise KernelError("not Unicode text: it has a lone surrogate")
+        return _parsed(normal, surface)
     except KernelError as error:
-        error.text = text
+        error.text = normal
         raise
 
 
 def _parsed(text: str, surface: Surface | None) -> Kernel:
-    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+    if len(text.removesuffix("\n").encode()) > MAX_BYTES:
         raise KernelError(f"larger than {MAX_BYTES // 1024} KiB")
     if "\0" in text:
         raise KernelError(f"a NUL byte in line {text.count(chr(10), 0, text.index(chr(0))) + 1}")
@@ -265,38 +286,60 @@ def _c_manifest(text: str) -> tuple[str, int]:
     return text[opening.end() : end], text.count("\n", 0, opening.end()) + 1
 
 
-def _python_manifest(text: str) -> tuple[str, int]:
+def _python_manifest(text: str) -> tuple[str, int | None]:
+    """The manifest and its first line; None where escapes or joined strings make the docstring's lines others."""
     try:
-        module = ast.parse(text)
+        module = syntax_tree(text, "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise KernelError(f"not Python: {getattr(error, 'msg', 'nested too deeply')}") from None
-    docstring = ast.get_docstring(module, clean=False)
-    if docstring is None or not docstring.startswith("klineage\n"):
-        raise KernelError("no manifest: the module docstring must open with the line 'klineage'")
-    return docstring.removeprefix("klineage\n"), module.body[0].lineno + 1
+        raise KernelError(f"not Python: {_told(error)}") from None
+    match module:
+        case ast.Module(body=[ast.Expr(value=ast.Constant(value=str(docstring)) as node), *_]) if docstring.startswith(
+            "klineage\n"
+        ):
+            pass
+        case _:
+            raise KernelError("no manifest: the module docstring must open with the line 'klineage'")
+    if not _is_unicode(docstring):
+        raise KernelError("the manifest has a lone surrogate")
+    end = node.end_lineno or node.lineno
+    literal = "\n".join(text.split("\n")[node.lineno - 1 : end])
+    as_written = docstring in literal and docstring.count("\n") == end - node.lineno
+    return docstring.removeprefix("klineage\n"), node.lineno + 1 if as_written else None
 
 
-def _toml(toml: str, first_line: int) -> dict[str, Any]:
+def _toml(toml: str, first_line: int | None) -> dict[str, Any]:
+    def at(line: int) -> str:
+        return "" if first_line is None else f" (line {line + first_line - 1})"
+
+    # The parser takes the square of a dotted key's parts: minutes, for a long one.
+    for number, line in enumerate(toml.split("\n"), 1):
+        if len(_LONE_DOT.findall(line)) > _MAX_DOTS:
+            raise KernelError(f"manifest: more than {_MAX_DOTS} dots in a line{at(number)}")
     try:
         return tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
-        place = re.compile(r"\(at line (\d+), column \d+\)")
-        message = place.sub(lambda found: f"(line {int(found[1]) + first_line - 1})", str(error))
-        raise KernelError(f"manifest is not TOML: {message}") from None
+        message, _, place = str(error).rpartition(" (at ")
+        found = re.match(r"line (\d+)", place)
+        message = f"{_cut(message)}{at(int(found[1])) if found else f' (at {place}'}"
+    except ValueError:
+        message = "a number has too many digits"
     except RecursionError:
-        raise KernelError("manifest is not TOML: nested too deeply") from None
+        message = "nested too deeply"
+    raise KernelError(f"manifest is not TOML: {message}")
 
 
 def _checked(data: dict[str, Any], surface: Surface | None) -> Manifest:
     version = data.get("format")
     if version is None:
         raise KernelError("missing field 'format'; this is format 1")
-    if version != FORMAT or isinstance(version, bool):
-        raise KernelError(f"format {version!r} is not known; this is format {FORMAT}")
+    if version != FORMAT or type(version) is not int:
+        raise KernelError(f"format {_shown(version)} is not known; this is format {FORMAT}")
     try:
         manifest = Manifest.model_validate(data)
     except ValidationError as error:
         raise KernelError(_one_line(error)) from None
+    except RecursionError:
+        raise KernelError("the manifest is nested too deeply") from None
     if surface is not None and manifest.surface is not None:
         raise KernelError(f"'surface' is for Python files; this file's extension says {surface}")
     if surface is None and manifest.surface not in ("triton", "tilelang"):
@@ -309,7 +352,7 @@ def _checked(data: dict[str, Any], surface: Surface | None) -> Manifest:
 def _check_surface(manifest: Manifest, surface: Surface) -> None:
     for option in manifest.options:
         if not any(re.fullmatch(pattern, option) for pattern in _OPTIONS[surface]):
-            raise KernelError(f"option {option!r} is not on the allow-list of {surface}")
+            raise KernelError(f"option {_shown(option)} is not on the allow-list of {surface}")
     if len(set(manifest.options)) < len(manifest.options):
         raise KernelError("an option stands twice")
     if sum(option.startswith("-cl-std=") for option in manifest.options) > 1:
@@ -327,44 +370,78 @@ def _check_surface(manifest: Manifest, surface: Surface) -> None:
             raise KernelError(f"{where}: 'num_warps' and 'num_stages' are for Triton kernels")
     for intent in manifest.intents:
         if not _INTENT.fullmatch(intent):
-            raise KernelError(f"intent {intent!r} is not in kebab-case")
+            raise KernelError(f"intent {_shown(intent)} is not in kebab-case")
 
 
 def _check_names(manifest: Manifest) -> None:
     both = manifest.const.keys() & manifest.workspace.keys()
     if both:
-        raise KernelError(f"{min(both)!r} is in both [const] and [workspace]")
+        raise KernelError(f"{_shown(min(both))} is in both [const] and [workspace]")
     for index, launch in enumerate(manifest.launch):
         for argument in launch.args:
             name = argument.removeprefix("map:")
             if not _IDENTIFIER.fullmatch(name):
-                raise KernelError(f"launch[{index}].args: {argument!r} is not a name")
+                raise KernelError(f"launch[{index}].args: {_shown(argument)} is not a name")
             if argument.startswith("map:") and name not in manifest.maps:
-                raise KernelError(f"launch[{index}].args: {argument!r} names no map")
+                raise KernelError(f"launch[{index}].args: {_shown(argument)} names no map")
 
 
 def _one_line(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    # A needed field that is misspelt is a missing field too; the misspelling tells more.
+    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     where = _path(tuple(part for part in first["loc"] if part != "[key]"))
     match first["type"]:
         case "extra_forbidden":
             *parent, field = first["loc"]
             close = difflib.get_close_matches(str(field), _fields(tuple(parent)), 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            return f"unknown field {where!r}{hint}"
+            return f"unknown field '{where}'{hint}"
         case "missing":
-            return f"missing field {where!r}"
+            return f"missing field '{where}'"
         case "value_error":
             return f"{where}: {first['ctx']['error']}"
+        case "too_long" | "too_short":
+            return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}"
         case _:
-            return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, not {first['input']!r:.80}"
+            return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, not {_shown(first['input'])}"
 
 
 def _path(location: tuple[str | int, ...]) -> str:
     text = ""
     for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{_key(part)}" if text else _key(part)
     return text or "manifest"
+
+
+def _key(name: str) -> str:
+    return _cut(name if name.isprintable() else repr(name)[1:-1])
+
+
+def _told(error: Exception) -> str:
+    return _cut(" ".join(str(getattr(error, "msg", "nested too deeply")).split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+class _Repr(reprlib.Repr):
+    """repr() of a value from a text, cut short: of deep, long and huge ones too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 3, _SHOWN, _SHOWN
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= 128 else f"a number of {x.bit_length()} bits"
+
+
+_shown = _Repr().repr
+
+
+def _is_unicode(text: str) -> bool:
+    return text.encode(errors="replace").decode() == text
 
 
 def _fields(parent: tuple[str | int, ...]) -> list[str]:

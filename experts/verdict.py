@@ -7,7 +7,7 @@ is enforced in the type. `ratio = t(baseline) / t(candidate)`: above 1 the candi
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -82,6 +82,20 @@ class Effect(StrEnum):
 
 Tier = Literal["default", "sanitize"]
 Isolation = Literal["sandlock", "process"]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+_WITHOUT_WORKER = (Stage.PARSE, Stage.REQUIRE)
+"""Stages that look at the text alone."""
+_STATUS_WITHOUT_WORKER = (Status.INVALID_KERNEL, Status.UNMET_REQUIRE, Status.UNSUPPORTED, Status.HARNESS_ERROR)
+_ONLY_AT = {
+    Status.UNMET_REQUIRE: (Stage.REQUIRE,),
+    Status.WRONG_VALUE: (Stage.CORRECTNESS, Stage.PROFILE),
+    Status.UNWRITTEN_OUTPUT: (Stage.CORRECTNESS, Stage.PROFILE),
+    Status.NONDETERMINISTIC: (Stage.CORRECTNESS,),
+    Status.RACE: (Stage.CORRECTNESS,),
+    Status.IMPOSSIBLE_TIME: (Stage.PROFILE,),
+}
+"""The others can come late: the code is built again for the sanitizer and for timing."""
 
 
 class _Model(BaseModel):
@@ -123,36 +137,40 @@ class Correctness(_Model):
 class Profile(_Model):
     """Times of single calls in microseconds: medians, the samples behind them, and the comparison with a baseline."""
 
-    candidate_us: float
-    candidate_samples_us: tuple[float, ...] = Field(repr=False)
-    baseline_us: float | None = None
-    baseline_samples_us: tuple[float, ...] | None = Field(default=None, repr=False)
+    candidate_us: Positive
+    candidate_samples_us: tuple[Positive, ...] = Field(min_length=1, repr=False)
+    baseline_us: Positive | None = None
+    baseline_samples_us: tuple[Positive, ...] | None = Field(default=None, repr=False)
     effect: Effect | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
+    ratio: Positive | None = None
+    low: Positive | None = None
+    high: Positive | None = None
     """95 % over all checkpoints together."""
     pairs: int | None = None
-    calls_per_sample: int = 1
-    floor_us: float
+    """As many as there are samples of each."""
+    calls_per_sample: int = Field(default=1, ge=1)
+    floor_us: float = Field(ge=0, allow_inf_nan=False)
     """No kernel can be faster than this here (mandatory bytes and operations at a generous peak)."""
 
     @model_validator(mode="after")
     def _compared_or_not(self) -> Profile:
-        missing = [
-            field is None
-            for field in (
-                self.baseline_us,
-                self.baseline_samples_us,
-                self.effect,
-                self.ratio,
-                self.low,
-                self.high,
-                self.pairs,
-            )
-        ]
-        if any(missing) and not all(missing):
+        fields = (self.baseline_us, self.baseline_samples_us, self.effect, self.ratio, self.low, self.high, self.pairs)
+        if all(field is None for field in fields):
+            return self
+        if (
+            self.baseline_samples_us is None
+            or self.ratio is None
+            or self.low is None
+            or self.high is None
+            or None in fields
+        ):
             raise ValueError("a comparison has all its fields or none")
+        if not self.low <= self.ratio <= self.high:
+            raise ValueError("the ratio lies inside its interval")
+        if not self.pairs == len(self.candidate_samples_us) == len(self.baseline_samples_us):
+            raise ValueError("a pair is one sample of each")
+        if (self.effect is Effect.FASTER and self.low <= 1) or (self.effect is Effect.SLOWER and self.high >= 1):
+            raise ValueError("the effect contradicts the interval")
         return self
 
 
@@ -193,12 +211,32 @@ class Verdict(_Model):
             raise ValueError("passed means status ok")
         if passed == (self.reason is not None):
             raise ValueError("a rejection has a reason, a pass none")
+        if self.reason is not None and (not self.reason.strip() or len(self.reason.splitlines()) > 1):
+            raise ValueError("a reason is one line")
         if passed and (self.correctness is None or self.domain is None):
             raise ValueError("a pass has a domain and correctness")
-        if self.profile is not None and not passed:
-            raise ValueError("only a correct kernel has a profile")
+        if passed and self.stage not in (Stage.CORRECTNESS, Stage.PROFILE):
+            raise ValueError("a pass comes through correctness")
+        if passed and self.correctness is not None and not 0 <= self.correctness.error <= 1:
+            raise ValueError("a pass is within its bound")
+        if self.profile is not None and not (passed and self.stage is Stage.PROFILE):
+            raise ValueError("only a correct kernel has a profile, at that stage")
         if self.clean and self.tier != "sanitize":
             raise ValueError("clean is what the sanitize tier says")
+        return self
+
+    @model_validator(mode="after")
+    def _status_fits_the_stage(self) -> Verdict:
+        if self.stage in _WITHOUT_WORKER:
+            if self.status not in _STATUS_WITHOUT_WORKER:
+                raise ValueError(f"{self.status} needs a worker, and none runs at stage {self.stage}")
+        elif self.isolation is None:
+            raise ValueError(f"stage {self.stage} has a worker, which is held somehow")
+        if self.stage not in _ONLY_AT.get(self.status, tuple(Stage)):
+            raise ValueError(f"{self.status} does not come up at stage {self.stage}")
+        late = self.status is Status.OUT_OF_BOUNDS and self.stage is not Stage.PROFILE
+        if self.clean and (self.status is Status.RACE or late):
+            raise ValueError("clean means that the sanitizer found nothing")
         return self
 
 

@@ -11,7 +11,7 @@ import typer
 from experts import catalog, platform
 from experts.case import CaseError
 from experts.ids import text_id
-from experts.kernel import EXTENSIONS, Kernel, Surface
+from experts.kernel import EXTENSIONS, Kernel
 from experts.verdict import GateReport, Status
 from flows.commands import options
 from flows.commands.failure import Failure
@@ -59,8 +59,12 @@ def command(
     for path in (file, baseline):
         if path is not None:
             _readable(path)
+    if file.suffix == ".py":
+        raise Failure(
+            "Triton and TileLang kernels need a CUDA device, which this version of the gate does not drive yet"
+        )
     try:
-        surface = _surface(file)
+        surface = EXTENSIONS[file.suffix]
         chosen = platform.select(surface, platform_name)
         found = catalog.find(case, surface, options.expert_roots(experts))
     except (CaseError, platform.PlatformError) as error:
@@ -102,11 +106,6 @@ def _readable(path: Path) -> None:
             file.read(1)
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from None
-
-
-def _surface(path: Path) -> Surface:
-    # A Python file's own declaration does not matter yet: no platform for it can be driven.
-    return EXTENSIONS.get(path.suffix, "triton")
 
 
 def _keep(gated: Gated, roots: Roots, settings: Settings) -> tuple[GateReport, str | None]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from experts.ids import content_id
-from experts.verdict import CompileFacts, Verdict
+from experts.verdict import CompileFacts, Stage, Verdict
 from tasks.gate.launches import Limits
 from tasks.gate.opencl import Artifact, Device, Entry
 
@@ -32,13 +32,16 @@ class Cache:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def verdict(self, key: str) -> Verdict | None:
-        """A verdict through correctness, or None."""
+    def verdict(self, key: str, kernel_id: str, case_id: str) -> Verdict | None:
+        """A pass of this kernel on this case through correctness, or None."""
         data = self._read(f"verdicts/{key}.json")
         try:
-            return Verdict.model_validate_json(data) if data is not None else None
+            found = Verdict.model_validate_json(data) if data is not None else None
         except ValidationError:
             return None
+        if found is None or (found.outcome, found.stage) != ("passed", Stage.CORRECTNESS):
+            return None
+        return found if (found.kernel_id, found.case_id) == (kernel_id, case_id) else None
 
     def keep_verdict(self, key: str, verdict: Verdict) -> None:
         self._write(f"verdicts/{key}.json", verdict.model_dump_json())
@@ -64,7 +67,7 @@ class Cache:
                 facts=CompileFacts.model_validate(value["facts"]),
                 log=value["log"],
             )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def keep_artifact(self, key: str, artifact: Artifact) -> None:
@@ -85,7 +88,7 @@ class Cache:
                 return None
             limits = value["limits"]
             return Device(Limits(**{**limits, "max_items": tuple(limits["max_items"])}), value["facts"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def keep_device(self, key: str, device: Device) -> None:
@@ -122,10 +125,11 @@ def key(**parts: str) -> str:
 
 @functools.cache
 def source_id() -> str:
-    """Hash of the code that a verdict depends on: the gate and the judges."""
+    """Hash of the code that a verdict depends on, the gate and the judges; a case.py is in its case's id."""
     root = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for package in _PACKAGES:
         for path in sorted((root / package).glob("*.py")):
-            digest.update(path.read_bytes())
+            source = path.read_bytes()
+            digest.update(f"{package}/{path.name} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]

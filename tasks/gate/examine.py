@@ -41,12 +41,12 @@ def poison(pages: Pages, case: Case, slot: Slot, pattern: int) -> None:
     """Fill the pure outputs with a pattern; what is both input and output keeps its content."""
     for tensor in case.tensors:
         if tensor.role == "out":
-            pages.write(slot.spans[tensor.name][0], _pattern(tensor.nbytes, pattern))
+            pages.write(slot.spans[tensor.name][0], poisoned(tensor.nbytes, pattern))
 
 
 def poison_span(pages: Pages, span: tuple[int, int], pattern: int) -> None:
     """Fill one buffer with a pattern."""
-    pages.write(span[0], _pattern(span[1], pattern))
+    pages.write(span[0], poisoned(span[1], pattern))
 
 
 def check_guards(pages: Pages, layout: Layout) -> None:
@@ -70,7 +70,7 @@ def check_inputs(pages: Pages, case: Case, slot: Slot, member: Member) -> None:
 
 def read_outputs(pages: Pages, case: Case, slot: Slot) -> Arrays:
     """The outputs, copied out."""
-    return {tensor.name: _typed(pages.read(*slot.spans[tensor.name]), tensor) for tensor in case.outputs}
+    return {tensor.name: typed(pages.read(*slot.spans[tensor.name]), tensor) for tensor in case.outputs}
 
 
 def judge(case: Case, outputs: Arrays, member: Member, pattern: int, where: str) -> Judgement:
@@ -86,15 +86,17 @@ def judge(case: Case, outputs: Arrays, member: Member, pattern: int, where: str)
     raise Rejected(Status.WRONG_VALUE, f"{where}: {judgement.worst}")
 
 
-def _typed(data: NDArray[np.uint8], tensor: BoundTensor) -> NDArray[np.generic]:
+def typed(data: NDArray[np.uint8], tensor: BoundTensor) -> NDArray[np.generic]:
+    """A tensor's bytes as an array of its shape and type."""
     return data.view(NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
 
 
-def _pattern(nbytes: int, pattern: int) -> NDArray[np.uint8]:
+def poisoned(nbytes: int, pattern: int) -> NDArray[np.uint8]:
+    """Bytes that hold a pattern all over."""
     return np.full(-(-nbytes // 4), pattern, "<u4").view(np.uint8)[:nbytes]
 
 
 def _unwritten(output: NDArray[np.generic], pattern: int) -> int:
     data = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
-    same = (data == _pattern(data.size, pattern)).reshape(-1, output.dtype.itemsize)
+    same = (data == poisoned(data.size, pattern)).reshape(-1, output.dtype.itemsize)
     return int(same.all(axis=1).sum())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal, NoReturn
 
-from experts.case import ITEM_BYTES, Case
+from experts.case import ITEM_BYTES, Case, Dims
 from experts.expressions import Expression, ExpressionError, Scalar
 from experts.kernel import Dtype, Kernel
 from experts.verdict import Status
@@ -17,7 +17,8 @@ from tasks.gate.workers import Rejected
 MAX_GROUPS = 1 << 31
 MAX_ITEMS = 1 << 36
 MAX_WORKSPACE_BYTES = 8 << 30
-_DOMAIN_SHAPES = 128
+_DOMAIN_SHAPES = 199
+_DOMAIN_FACTORS = (1, 3, 5, 7)
 _DOMAIN_COMBINATIONS = 20_000
 
 
@@ -104,17 +105,30 @@ def accepts(kernel: Kernel, known: Mapping[str, Scalar]) -> str | None:
 
 
 def domain_shapes(case: Case) -> list[Case]:
-    """Shapes of the minimal domain to ask a [require] about: combinations of sizes that the workload names."""
+    """Shapes of the minimal domain to ask a [require] about.
+
+    Every combination of the sizes that the workload names, as far as they can be listed, and a sample of multiples.
+    """
     workload = case.workload
     listed = (case.dims, workload.sanitize, *workload.shapes.values(), *workload.family)
-    domain = [Expression(text) for text in workload.domain]
-    sizes = [sorted({shape[name] for shape in listed}) for name in workload.dimensions]
-    inside = []
-    for combination in itertools.islice(itertools.product(*sizes), _DOMAIN_COMBINATIONS):
-        dims = dict(zip(workload.dimensions, combination, strict=True))
-        if all(expression.holds(dims) for expression in domain):
-            inside.append(dims)
-    return [case.at(dims) for dims in inside[:: max(1, len(inside) // _DOMAIN_SHAPES)]]
+    named = _inside(case, listed, (1,))
+    grown = _inside(case, listed, _DOMAIN_FACTORS)
+    sample = grown[:: -(-len(grown) // _DOMAIN_SHAPES) or 1]
+    return [case.at(dims) for dims in (*named, *(dims for dims in sample if dims not in named))]
+
+
+def _inside(case: Case, listed: Sequence[Dims], factors: Sequence[int]) -> list[Dims]:
+    """Combinations of listed sizes times a factor where the minimal domain holds."""
+    domain = [Expression(text) for text in case.workload.domain]
+    together = [expression for expression in domain if len(expression.names) != 1]
+    sizes = []
+    for name in case.workload.dimensions:
+        alone = [expression for expression in domain if expression.names == {name}]
+        values = sorted({shape[name] * factor for shape in listed for factor in factors})
+        sizes.append([value for value in values if all(expression.holds({name: value}) for expression in alone)])
+    combinations = itertools.islice(itertools.product(*sizes), _DOMAIN_COMBINATIONS)
+    every = [dict(zip(case.workload.dimensions, combination, strict=True)) for combination in combinations]
+    return [dims for dims in every if all(expression.holds(dims) for expression in together)]
 
 
 def plan(kernel: Kernel, case: Case, limits: Limits, warp: int) -> Plan:
@@ -127,10 +141,9 @@ def plan(kernel: Kernel, case: Case, limits: Limits, warp: int) -> Plan:
             _invalid(f"workspace.{name}: shape {shape} at {case.name}")
         workspace[name] = prod(shape) * ITEM_BYTES[space.dtype]
     allowed = min(limits.alloc_bytes, MAX_WORKSPACE_BYTES)
-    if any(nbytes > allowed for nbytes in workspace.values()):
-        raise Rejected(
-            Status.RESOURCE_LIMIT, f"workspace of {max(workspace.values())} bytes; the device allows {allowed}"
-        )
+    if sum(workspace.values()) > allowed:
+        reason = f"workspace of {sum(workspace.values())} bytes; the device allows {allowed}"
+        raise Rejected(Status.RESOURCE_LIMIT, reason)
     launches = []
     for index, launch in enumerate(kernel.manifest.launch):
         where = f"launch[{index}]"

@@ -307,7 +307,9 @@ def _fits(dtype: str, buffer: bool, type_name: str, space: str) -> bool:
     """A buffer is any global or constant pointer (vectors and bit tricks are honest); a scalar must match by type."""
     if buffer:
         return space in ("global", "constant") and type_name.rstrip().endswith("*")
-    return space == "private" and type_name in _C_TYPES[dtype]
+    # A typedef hides the type; the runtime then checks the size when the argument is set.
+    known = {name for names in _C_TYPES.values() for name in names}
+    return space == "private" and (type_name in _C_TYPES[dtype] or type_name not in known | {"bool", "size_t"})
 
 
 def _wire(launch: Launch) -> dict[str, object]:

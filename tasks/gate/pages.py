@@ -6,15 +6,16 @@ read here, not a SIGBUS. Whatever is judged is the parent's own copy of the byte
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tasks.gate import folders
 
 GUARD_BYTES = 64 * 1024
 _ALIGN = 4096
@@ -48,12 +49,12 @@ class Layout:
         return (*zones, (at, self.nbytes - at))
 
 
-def layout(sizes: Mapping[str, int], start: int = 0) -> Layout:
-    """Buffers in the given order, page-aligned, with at least GUARD_BYTES on both sides; sizes in bytes."""
-    spans, at = {}, start + GUARD_BYTES
+def layout(sizes: Mapping[str, int], guard: int = GUARD_BYTES) -> Layout:
+    """Buffers in the given order, page-aligned, with at least `guard` bytes on both sides; sizes in bytes."""
+    spans, at = {}, guard
     for name, nbytes in sizes.items():
         spans[name] = (at, nbytes)
-        at = -(-(at + nbytes + GUARD_BYTES) // _ALIGN) * _ALIGN
+        at = -(-(at + nbytes + guard) // _ALIGN) * _ALIGN
     return Layout(spans, at)
 
 
@@ -62,22 +63,26 @@ class Pages:
 
     def __init__(self, nbytes: int, guard_seed: int) -> None:
         self.nbytes = nbytes
-        folder = _memory_folder(nbytes)
-        try:
-            self._folder = Path(tempfile.mkdtemp(prefix="klineage-pages-", dir=folder))
-            self.path = self._folder / "pages"
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.truncate(self._descriptor, nbytes)
-        except OSError as error:
-            raise PagesError(f"cannot make {nbytes} bytes of shared pages: {os.strerror(error.errno or 0)}") from None
+        with contextlib.ExitStack() as made:
+            try:
+                self._folder = folders.scratch_folder("pages", _memory_folder(nbytes))
+                made.callback(folders.remove, self._folder)
+                self.path = self._folder / "pages"
+                self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                made.callback(os.close, self._descriptor)
+                os.truncate(self._descriptor, nbytes)
+            except OSError as error:
+                raise PagesError(_cannot_make(nbytes, os.strerror(error.errno or 0))) from None
+            except OverflowError:
+                raise PagesError(_cannot_make(nbytes, "more than a file can have")) from None
+            self._made = made.pop_all()
         self._pattern = np.random.default_rng(guard_seed).integers(0, 256, 4 * GUARD_BYTES, np.uint8)
 
     def __enter__(self) -> Pages:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._made.close()
 
     def write(self, offset: int, data: NDArray[np.generic]) -> None:
         """Copy an array in."""
@@ -118,10 +123,14 @@ class Pages:
         return np.resize(turned, nbytes)
 
 
-def _memory_folder(nbytes: int) -> str | None:
+def _cannot_make(nbytes: int, why: str) -> str:
+    return f"cannot make {nbytes} bytes of shared pages: {why}"
+
+
+def _memory_folder(nbytes: int) -> Path | None:
     try:
-        room = os.statvfs("/dev/shm")
+        room = os.statvfs(folders.SHARED_MEMORY)
     except OSError:
         return None
     free = room.f_bavail * room.f_frsize
-    return "/dev/shm" if free > 2 * nbytes and os.access("/dev/shm", os.W_OK) else None
+    return folders.SHARED_MEMORY if free > 2 * nbytes and os.access(folders.SHARED_MEMORY, os.W_OK) else None

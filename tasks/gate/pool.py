@@ -6,6 +6,7 @@ shared by the kernels of the run; timed calls get fresh ones.
 
 from __future__ import annotations
 
+import functools
 import secrets
 import threading
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class Pool:
     """Lazily drawn members; safe to use from several threads."""
 
     def __init__(self) -> None:
+        _one_blas_thread()
         self._rng = np.random.default_rng(secrets.randbits(128))
         self._lock = threading.Lock()
         self._members: dict[tuple[str, str], Member] = {}
@@ -41,12 +43,10 @@ class Pool:
                 self._members[key] = self._draw(case, distribution)
             return self._members[key]
 
-    def fresh(self, case: Case, old: Member | None) -> Member:
-        """New timed inputs: from an old member by the workload's exact symmetry, else drawn anew."""
+    def fresh(self, case: Case) -> Member:
+        """New timed inputs, drawn anew: what a kernel could have kept of earlier ones must not help it."""
         with self._lock:
-            if old is None or case.workload.refresh is None:
-                return self._draw(case, case.timed_distribution)
-            return Member(*case.workload.refresh(self._rng, old.inputs, old.expected))
+            return self._draw(case, case.timed_distribution)
 
     def choice(self, names: list[str]) -> str:
         """One of the names, at random."""
@@ -64,7 +64,11 @@ class Pool:
             return int(self._rng.integers(1 << 62))
 
     def _draw(self, case: Case, distribution: str) -> Member:
-        # BLAS threads go on spinning after a product and would disturb a kernel on the same cores.
-        with threadpool_limits(1):
-            inputs = case.draw(self._rng, distribution)
-            return Member(inputs, case.workload.reference(inputs, case))
+        inputs = case.draw(self._rng, distribution)
+        return Member(inputs, case.expect(inputs))
+
+
+@functools.cache
+def _one_blas_thread() -> threadpool_limits:
+    """For the life of this process: BLAS threads go on spinning after a product and would disturb a kernel."""
+    return threadpool_limits(1)

@@ -5,6 +5,7 @@ A rejected kernel is a verdict; a machine that cannot run the gate is `GateUnava
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,7 @@ from tasks.gate.workers import Rejected
 
 CALL_SECONDS = 30.0
 _LOG_CHARACTERS = 4000
+_FILE_BYTES = 2 << 20
 
 Progress = Callable[[str, str, int, int], None]
 """Called with the kernel's label, what is done, how far, of how much."""
@@ -119,7 +121,7 @@ class _Course:
             outcome="rejected" if fault else "passed",
             stage=self.stage,
             status=fault.status if fault else Status.OK,
-            reason=scrub(fault.reason) if fault else None,
+            reason=(" ".join(scrub(fault.reason).split()) or str(fault.status)) if fault else None,
             kernel_id=self.kernel.kernel_id,
             case=self.case.name,
             case_id=self.case.case_id,
@@ -165,6 +167,7 @@ def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | Non
     courses = [_Course(kernel, case, settings, "candidate")]
     if baseline is not None:
         courses.append(_Course(baseline, case, settings, "baseline"))
+    _check_room()
     pool, cache = Pool(), Cache(settings.cache)
     name = "cpu" if settings.platform.isa else settings.platform.name
     try:
@@ -188,6 +191,15 @@ def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | Non
     return Outcome(verdicts[0], verdicts[1] if baseline else None, facts, env_id(facts))
 
 
+def _check_room() -> None:
+    """Raises GateUnavailable where the limit on file size would make a compiler or the pages fail half-way."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if soft != resource.RLIM_INFINITY and soft < _FILE_BYTES:
+        raise GateUnavailable(
+            f"the limit on file size is {soft} bytes; compiling needs {_FILE_BYTES} (ulimit -f {_FILE_BYTES >> 10})"
+        )
+
+
 def _device(settings: Settings, cache: Cache) -> Device:
     """What the device says of itself; asked once for each installation."""
     platform = settings.platform
@@ -201,7 +213,7 @@ def _device(settings: Settings, cache: Cache) -> Device:
     return device
 
 
-def _accept(course: _Course) -> list[Case]:
+def _accept(course: _Course, compute_units: int) -> list[Case]:
     """The stages that need no process, parse and require; the family shapes that the kernel accepts. Raises
     Rejected."""
     kernel, case, platform = course.kernel, course.case, course.settings.platform
@@ -210,17 +222,19 @@ def _accept(course: _Course) -> list[Case]:
         if kernel.surface not in platform.surfaces:
             raise Rejected(Status.UNSUPPORTED, f"platform {platform.name} does not run {kernel.surface} kernels")
     with course.at(Stage.REQUIRE):
-        refused = accepts(kernel, symbols(kernel, case, 1, platform.warp))
+        refused = accepts(kernel, symbols(kernel, case, compute_units, platform.warp))
         if refused:
             raise Rejected(Status.UNMET_REQUIRE, f"refuses {case.name}: {refused}")
         for shape in domain_shapes(case):
-            refused = accepts(kernel, symbols(kernel, shape, 1, platform.warp))
+            refused = accepts(kernel, symbols(kernel, shape, compute_units, platform.warp))
             if refused:
                 raise Rejected(
                     Status.UNMET_REQUIRE, f"refuses {shape.name}, which is in the minimal domain of the case: {refused}"
                 )
         family = [case.at(dims) for dims in case.workload.family]
-        accepted = [shape for shape in family if not accepts(kernel, symbols(kernel, shape, 1, platform.warp))]
+        accepted = [
+            shape for shape in family if not accepts(kernel, symbols(kernel, shape, compute_units, platform.warp))
+        ]
         course.domain = Domain(
             checked=tuple(shape.shape_name for shape in (case, *accepted)),
             refused=tuple(shape.shape_name for shape in family if shape not in accepted),
@@ -231,7 +245,7 @@ def _accept(course: _Course) -> list[Case]:
 def _check(course: _Course, device: Device, env: str, pool: Pool, cache: Cache, progress: Progress) -> Rejected | None:
     """One kernel through correctness, in fresh workers; what is wrong with it, or None."""
     try:
-        family = _accept(course)
+        family = _accept(course, device.limits.compute_units)
         course.isolation = course.settings.isolation or sandbox.isolation()
         key = caching.key(
             kernel=course.kernel.kernel_id,
@@ -240,7 +254,7 @@ def _check(course: _Course, device: Device, env: str, pool: Pool, cache: Cache, 
             tier=course.settings.tier,
             isolation=course.isolation,
         )
-        known = cache.verdict(key)
+        known = cache.verdict(key, course.kernel.kernel_id, course.case.case_id)
         if known is not None:
             course.recall(known)
             course.artifact = _lowered(course, env, cache)

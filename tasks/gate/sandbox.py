@@ -10,6 +10,7 @@ The worker gets its requests on stdin and answers on stdout; what a candidate pr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -18,18 +19,21 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from experts.verdict import Isolation
+from tasks.gate import folders, strays
 
 MEMORY_BYTES = 4 << 30
 """What a worker may map beyond the shared pages; LLVM needs about 1 GiB of it."""
 MAX_PROCESSES = 6
 """The worker, and the linker that PoCL starts for each (kernel, local size)."""
 MAX_OPEN_FILES = 256
+_PROBE_SECONDS = 20.0
 
 _READABLE = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/cpuinfo", "/dev/urandom")
 _LINKERS = ("ld", "ld.bfd", "ld.gold", "ld.lld")
@@ -48,11 +52,20 @@ class Held(Protocol):
     stderr: IO[bytes]
     isolation: Isolation
 
-    def kill(self) -> None:
-        """SIGKILL to its process group; no error if it is gone."""
+    def signal(self, number: int) -> None:
+        """A signal to it and to its process group, which it may have left; no error if it is gone."""
 
-    def wait(self) -> int:
-        """Its exit status as subprocess has it: the code, or minus the signal."""
+    def kill(self) -> None:
+        """SIGKILL to the same."""
+
+    def ended(self, seconds: float | None = None) -> bool:
+        """Wait so long (None: for good) for its end, and leave it unreaped: its pid stays its own."""
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Wait so long for its end, and reap it: its exit status as subprocess has it, the code or minus the signal.
+
+        None where it has not ended.
+        """
 
 
 @dataclass(frozen=True)
@@ -76,14 +89,18 @@ def isolation() -> Isolation:
 @functools.cache
 def sandlock_fault() -> str | None:
     """Why sandlock cannot hold a process here; None where it can."""
-    with tempfile.TemporaryDirectory(prefix="klineage-") as folder:
+    with tempfile.TemporaryDirectory(prefix=folders.prefix("probe")) as folder:
         probe = "import os, sys\ntry: open(sys.argv[1]).read()\nexcept OSError: os._exit(7)"
         with tempfile.NamedTemporaryFile(prefix="klineage-") as outside:
             try:
                 held = _start_sandlock([sys.executable, "-I", "-S", "-c", probe, outside.name], Grant(Path(folder)))
             except SandboxUnavailable as fault:
                 return str(fault)
-            status = held.wait()
+            status = held.wait(_PROBE_SECONDS)
+            held.kill()
+            held.wait(_PROBE_SECONDS)
+            for stream in (held.stdin, held.stdout, held.stderr):
+                stream.close()
     return None if status == 7 else f"a file outside its folder was not kept from a sandboxed process (status {status})"
 
 
@@ -121,59 +138,100 @@ def _environment(grant: Grant) -> dict[str, str]:
     return base | dict(grant.environment or {})
 
 
-class _Process:
+class _Started:
+    """What both isolations have in common."""
+
+    isolation: Isolation
+    pid: int
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+    def __init__(self) -> None:
+        # A handler of a signal may kill while this thread kills.
+        self._lock = threading.RLock()
+        self._status: int | None = None
+
+    def signal(self, number: int) -> None:
+        with self._lock:
+            if self._status is None:
+                for send in (os.kill, os.killpg):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        send(self.pid, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+
+    def ended(self, seconds: float | None = None) -> bool:
+        options = os.WEXITED | os.WNOWAIT | (0 if seconds is None else os.WNOHANG)
+        deadline = time.monotonic() + (seconds or 0.0)
+        pause = 0.0005
+        try:
+            while self._status is None and os.waitid(os.P_PID, self.pid, options) is None:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(pause)
+                pause = min(2 * pause, 0.02)
+        except ChildProcessError:
+            return True
+        return True
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        if not self.ended(seconds):
+            return None
+        if self._status is None:
+            with strays.ending(self.pid), self._lock:
+                if self._status is None:
+                    self._status = self._reap()
+        return self._status
+
+    def _reap(self) -> int:
+        raise NotImplementedError
+
+
+class _Process(_Started):
     """Isolation `process`: an own group and environment, no more."""
 
     isolation: Isolation = "process"
 
     def __init__(self, command: Sequence[str], grant: Grant) -> None:
-        self._child = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment(grant),
-            cwd=grant.scratch,
-            start_new_session=True,
-        )
+        super().__init__()
+        with strays.starting() as started:
+            self._child = subprocess.Popen(
+                list(command),
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=_environment(grant),
+                cwd=grant.scratch,
+                start_new_session=True,
+            )
+            started(self._child.pid, grant.scratch)
         assert self._child.stdin and self._child.stdout and self._child.stderr
         self.pid = self._child.pid
         self.stdin, self.stdout, self.stderr = self._child.stdin, self._child.stdout, self._child.stderr
 
-    def kill(self) -> None:
-        _kill_group(self.pid)
-
-    def wait(self) -> int:
+    def _reap(self) -> int:
         return self._child.wait()
 
 
-class _Sandlocked:
+class _Sandlocked(_Started):
     """A worker inside sandlock, whose supervisor runs on threads of this process."""
 
     isolation: Isolation = "sandlock"
 
-    def __init__(self, child: object, sandbox: object) -> None:
+    def __init__(self, child: Any, sandbox: object) -> None:
+        super().__init__()
         self._child, self._sandbox = child, sandbox
-        self._lock = threading.Lock()
-        self._status: int | None = None
-        self.pid: int = child.pid  # type: ignore[attr-defined]
-        self.stdin: IO[bytes] = child.stdin  # type: ignore[attr-defined]
-        self.stdout: IO[bytes] = child.stdout  # type: ignore[attr-defined]
-        self.stderr: IO[bytes] = child.stderr  # type: ignore[attr-defined]
+        self.pid = child.pid
+        self.stdin, self.stdout, self.stderr = child.stdin, child.stdout, child.stderr
 
-    def kill(self) -> None:
-        with self._lock:
-            if self._status is None:
-                _kill_group(self.pid)
-
-    def wait(self) -> int:
-        if self._status is None:
-            result = self._child.wait()  # type: ignore[attr-defined]
-            with self._lock:
-                # It tells SIGKILL, its own included, by another field than the other signals.
-                signalled = result.signal if result.signal > 0 else signal.SIGKILL if result.exit_code < 0 else 0
-                self._status = -signalled or result.exit_code
-        return self._status
+    def _reap(self) -> int:
+        result = self._child.wait()
+        # It tells SIGKILL, its own included, by another field than the other signals.
+        signalled = result.signal if result.signal > 0 else signal.SIGKILL if result.exit_code < 0 else 0
+        return int(-signalled or result.exit_code)
 
 
 def _start_sandlock(command: Sequence[str], grant: Grant) -> Held:
@@ -197,16 +255,12 @@ def _start_sandlock(command: Sequence[str], grant: Grant) -> Held:
             max_processes=MAX_PROCESSES,
             max_open_files=MAX_OPEN_FILES,
             no_coredump=True,
+            no_randomize_memory=True,
         )
         piped = sandlock.StdioMode.PIPED
-        child = sandbox.popen(list(command), stdin=piped, stdout=piped, stderr=piped)
+        with strays.starting() as started:
+            child = sandbox.popen(list(command), stdin=piped, stdout=piped, stderr=piped)
+            started(child.pid, grant.scratch)
     except (sandlock.SandlockError, RuntimeError, OSError, ValueError) as error:
         raise SandboxUnavailable(f"sandlock cannot start a process here: {error}") from None
     return _Sandlocked(child, sandbox)
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import comb
+from math import comb, sqrt
 
 from experts.verdict import Effect
 
@@ -39,13 +39,16 @@ def estimate(ratios: Sequence[float], error: float = ERROR / len(CHECKPOINTS)) -
     """Median and interval of at least one ratio; with too few for the level the interval is the whole range."""
     ordered = sorted(ratios)
     count = len(ordered)
-    rank = _rank(count, error)
-    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    return Estimate(middle, ordered[rank], ordered[count - 1 - rank], count)
+    left_out = max(0, _left_out(count, error))
+    # The geometric mean of the middle two: swapped roles give the reciprocal.
+    middle = sqrt(ordered[(count - 1) // 2] * ordered[count // 2])
+    return Estimate(middle, ordered[left_out], ordered[count - 1 - left_out], count)
 
 
 def effect(found: Estimate) -> Effect:
     """What the interval says at a checkpoint; UNDECIDED means: more pairs, and at the last checkpoint the answer."""
+    if _left_out(found.pairs, ERROR / len(CHECKPOINTS)) < 0:
+        return Effect.UNDECIDED
     if found.pairs < CHECKPOINTS[1]:
         if found.low > OVERWHELMING:
             return Effect.FASTER
@@ -58,12 +61,12 @@ def effect(found: Estimate) -> Effect:
 
 
 @cache
-def _rank(count: int, error: float) -> int:
-    """How many ratios to leave out at each end: the most with binomial coverage of 1 - error or more."""
-    rank, tail = 0, 0.0
-    while rank < (count - 1) // 2:
-        tail += comb(count, rank) / 2**count
+def _left_out(count: int, error: float) -> int:
+    """How many ratios may be left out at each end for a binomial coverage of 1 - error; -1 where none is too many."""
+    number, tail = -1, 0.0
+    while number < (count - 1) // 2:
+        tail += comb(count, number + 1) / 2**count
         if 2 * tail > error:
             break
-        rank += 1
-    return rank
+        number += 1
+    return number

@@ -15,30 +15,26 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from experts.case import Case
 from experts.platform import Platform, cpus
 from experts.verdict import Effect, Profile, Status
 from tasks.gate import statistics
-from tasks.gate.examine import (
-    POISONS,
-    Slot,
-    check_guards,
-    check_inputs,
-    fill,
-    judge,
-    poison,
-    read_outputs,
-)
+from tasks.gate.examine import POISONS, judge, poisoned, typed
 from tasks.gate.launches import Plan
 from tasks.gate.opencl import DeviceProcess
-from tasks.gate.pages import Layout, Pages, PagesCut, layout
+from tasks.gate.pages import Bytes, Layout, Pages, PagesCut, layout
 from tasks.gate.pool import Member, Pool
 from tasks.gate.workers import Rejected, check_seconds
 
 SAMPLE_SECONDS = 5e-4
 """How long the calls of one sample of the faster kernel should take together."""
 MAX_CALLS = 24
+GUARD_BYTES = 4096
+"""Between buffers in timing; correctness has looked at wider ones."""
 MAX_SLOT_BYTES = 64 << 20
 LONG_CALL_SECONDS = 0.02
 """Above this a sample is one call with no call before it to wake caches and threads."""
@@ -49,7 +45,8 @@ MAX_SECONDS = 120.0
 
 _CLOCK_SHARE = 0.25
 _CLOCK_SECONDS = 3e-4
-_CLOCK_LAUNCH_SECONDS = 3e-5
+_CLOCK_CALL_SECONDS = 3e-5
+_CLOCK_LAUNCH_SECONDS = 8e-6
 _CLOCK_DEVIATIONS = 4.0
 
 
@@ -61,28 +58,43 @@ class Lane:
     process: DeviceProcess
     plan: Plan
     samples: list[float] = field(default_factory=list)
-    """Seconds of one call: each sample's median."""
+    """Seconds of one call: the lower quartile of each sample's calls, since waiting for a thread only adds time."""
     reported: list[float] = field(default_factory=list)
     """Seconds of all calls of a sample, by the worker's word."""
     elapsed: list[float] = field(default_factory=list)
     """Seconds of the request, by the parent's clock."""
 
 
+@dataclass(frozen=True)
+class Taken:
+    """The parent's copy of what a sample left in the pages, and the worker's times; judged once the pair is over."""
+
+    data: Bytes
+    answer: dict[str, Any]
+
+
 class Bench:
-    """The shared pages and slots for one timing. Slots are alike; a sample uses the first few."""
+    """The shared pages of one timing: scratch, then slots, each with all tensors of the case.
+
+    The parent keeps an image of what the pages should hold before a sample: fresh inputs, poison, guard zones. It is
+    written whole before each sample, so that both kernels of a pair find the same pages in the same state.
+    """
 
     def __init__(self, case: Case, plans: Sequence[Plan], pool: Pool) -> None:
         self.case, self._pool = case, pool
         tensors = {tensor.name: tensor.nbytes for tensor in case.tensors}
         self.slots = max(2, min(MAX_CALLS + 1, MAX_SLOT_BYTES // max(1, sum(tensors.values()))))
-        sizes = {f"{slot}:{name}": nbytes for slot in range(self.slots) for name, nbytes in tensors.items()}
         # Both kernels' scratch lies on the same pages too: where a buffer lies changes its speed.
         spaces = [list(plan.workspace.values()) for plan in plans]
-        for number in range(max(map(len, spaces))):
-            sizes[f"workspace:{number}"] = max(space[number] for space in spaces if number < len(space))
-        self.layout = layout(sizes)
+        sizes = {
+            f"workspace:{number}": max(space[number] for space in spaces if number < len(space))
+            for number in range(max(map(len, spaces)))
+        }
+        sizes |= {f"{slot}:{name}": nbytes for slot in range(self.slots) for name, nbytes in tensors.items()}
+        self.layout = layout(sizes, guard=GUARD_BYTES)
+        self._image = np.random.default_rng(pool.seed()).integers(0, 256, self.layout.nbytes, np.uint8)
         self._members: list[Member | None] = [None] * self.slots
-        self._samples = 0
+        self._pattern = POISONS[0]
 
     def spans(self, plan: Plan, slot: int) -> Layout:
         """Where this plan's buffers lie when it works on that slot."""
@@ -91,40 +103,67 @@ class Bench:
             spans[name] = (self.layout.spans[f"workspace:{number}"][0], nbytes)
         return Layout(spans, self.layout.nbytes)
 
-    def refresh(self, pages: Pages, count: int) -> None:
-        """New inputs in the first `count` slots."""
-        for slot in range(count):
-            self._members[slot] = self._pool.fresh(self.case, self._members[slot])
-            fill(pages, self._slot(slot), self._member(slot))
+    def renew(self, slots: range) -> None:
+        """New inputs in these slots, and another poison for all."""
+        self._pattern = POISONS[(POISONS.index(self._pattern) + 1) % len(POISONS)]
+        for slot in slots:
+            member = self._pool.fresh(self.case)
+            self._members[slot] = member
+            for name, array in member.inputs.items():
+                self._view(f"{slot}:{name}")[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for name, (_, nbytes) in self.layout.spans.items():
+            if name.startswith("workspace:") or name.partition(":")[2] in self._pure_outputs:
+                self._view(name)[:] = poisoned(nbytes, self._pattern)
 
-    def sample(self, pages: Pages, lane: Lane, count: int, skip: int, timeout: float) -> None:
-        """Time `count` calls after `skip` uncounted ones, and check every output. Raises Rejected."""
-        used = range(count + skip)
-        pattern = POISONS[self._samples % len(POISONS)]
-        self._samples += 1
-        for slot in used:
-            poison(pages, self.case, self._slot(slot), pattern)
+    def sample(self, pages: Pages, lane: Lane, calls: int, timeout: float) -> Taken:
+        """Run the first `calls` slots once each. Raises Rejected where the worker does not answer as it must."""
+        used = self._end(calls)
+        pages.write(0, self._image[:used])
         lane.process.worker.resume()
         begun = time.perf_counter()
-        answer = lane.process.run([str(slot) for slot in used], timeout)
-        elapsed = time.perf_counter() - begun
+        answer = lane.process.run([str(slot) for slot in range(calls)], timeout)
+        lane.elapsed.append(time.perf_counter() - begun)
         lane.process.worker.pause()
-        seconds = check_seconds(answer, len(used))
-        for slot in used:
-            check_inputs(pages, self.case, self._slot(slot), self._member(slot))
-            outputs = read_outputs(pages, self.case, self._slot(slot))
-            judge(self.case, outputs, self._member(slot), pattern, f"{self.case.name}, a timed call")
-        lane.samples.append(median(seconds[skip:]))
+        return Taken(pages.read(0, used), answer)
+
+    def judge(self, lane: Lane, taken: Taken, calls: int, skip: int) -> None:
+        """Check every output, input and guard zone of a sample, and note its times. Raises Rejected."""
+        seconds = check_seconds(taken.answer, calls)
+        for number, (offset, nbytes) in enumerate(self.layout.guards):
+            zone = slice(offset, min(offset + nbytes, taken.data.size))
+            if not np.array_equal(taken.data[zone], self._image[zone]):
+                raise Rejected(Status.OUT_OF_BOUNDS, f"wrote outside its buffers in a timed call: guard zone {number}")
+        for slot in range(calls):
+            self._judge_slot(taken.data, slot)
+        counted = sorted(seconds[skip:])
+        lane.samples.append(counted[(len(counted) - 1) // 4])
         lane.reported.append(sum(seconds))
-        lane.elapsed.append(elapsed)
 
-    def _slot(self, slot: int) -> Slot:
-        return Slot.of(self.case, self.layout, f"{slot}:")
-
-    def _member(self, slot: int) -> Member:
+    def _judge_slot(self, data: Bytes, slot: int) -> None:
         member = self._members[slot]
         assert member is not None
-        return member
+        outputs = {}
+        for tensor in self.case.tensors:
+            offset, nbytes = self.layout.spans[f"{slot}:{tensor.name}"]
+            found = data[offset : offset + nbytes]
+            if tensor.role != "in":
+                outputs[tensor.name] = typed(found, tensor)
+            elif not np.array_equal(found, self._view(f"{slot}:{tensor.name}")):
+                raise Rejected(Status.INPUT_MUTATED, f"the input {tensor.name} was changed in a timed call")
+        judge(self.case, outputs, member, self._pattern, f"{self.case.name}, a timed call")
+
+    def _view(self, name: str) -> Bytes:
+        offset, nbytes = self.layout.spans[name]
+        return self._image[offset : offset + nbytes]
+
+    def _end(self, calls: int) -> int:
+        """Where the guard zone behind the last used slot ends."""
+        offset, nbytes = self.layout.spans[f"{calls - 1}:{self.case.tensors[-1].name}"]
+        return offset + nbytes + GUARD_BYTES
+
+    @property
+    def _pure_outputs(self) -> set[str]:
+        return {tensor.name for tensor in self.case.tensors if tensor.role == "out"}
 
 
 class LaneFault(Exception):
@@ -145,11 +184,11 @@ def profile(
     progress: Callable[[int, int], None],
 ) -> Profile:
     """Time the candidate (first lane) alone, or against the baseline (second lane). Raises LaneFault."""
-    pages.arm(bench.layout.guards)
     for lane in lanes:
         with blame(lane):
             for slot in range(bench.slots):
                 lane.process.bind(str(slot), lane.plan, bench.spans(lane.plan, slot))
+    bench.renew(range(bench.slots))
     fastest = min(_warm(bench, pages, lane, timeout) for lane in lanes)
     count = max(1, min(bench.slots - 1, ceil(SAMPLE_SECONDS / fastest)))
     skip = 0 if max(lane.samples[-1] for lane in lanes) > LONG_CALL_SECONDS else 1
@@ -162,17 +201,25 @@ def profile(
     for checkpoint in checkpoints:
         while len(lanes[0].samples) < checkpoint and time.monotonic() < deadline:
             progress(len(lanes[0].samples), checkpoint)
-            bench.refresh(pages, count + skip)
-            for lane in lanes if pool.coin() else tuple(reversed(lanes)):
-                with blame(lane):
-                    bench.sample(pages, lane, count, skip, timeout)
-        _check_lanes(bench, pages, lanes, count + skip)
-        if len(lanes) == 2:
-            found = statistics.estimate(_ratios(lanes))
-            answer = statistics.effect(found)
+            bench.renew(range(skip, count + skip))
+            _pair(bench, pages, lanes if pool.coin() else lanes[::-1], count + skip, skip, timeout)
+        _check_lanes(lanes, count + skip)
+        if len(lanes) == 2 and lanes[0].samples:
+            answer = statistics.effect(statistics.estimate(_ratios(lanes)))
             if answer is not Effect.UNDECIDED or len(lanes[0].samples) < checkpoint:
                 break
     return _profile(bench, lanes, platform, count, answer)
+
+
+def _pair(bench: Bench, pages: Pages, lanes: Sequence[Lane], calls: int, skip: int, timeout: float) -> None:
+    """A sample of each lane in this order, close together; judged afterwards, in the same order."""
+    taken = []
+    for lane in lanes:
+        with blame(lane):
+            taken.append(bench.sample(pages, lane, calls, timeout))
+    for lane, found in zip(lanes, taken, strict=True):
+        with blame(lane):
+            bench.judge(lane, found, calls, skip)
 
 
 def _profile(bench: Bench, lanes: Sequence[Lane], platform: Platform, count: int, answer: Effect) -> Profile:
@@ -208,18 +255,13 @@ def _profile(bench: Bench, lanes: Sequence[Lane], platform: Platform, count: int
 
 def _warm(bench: Bench, pages: Pages, lane: Lane, timeout: float) -> float:
     """Calls at the exact configuration until it is warm; the seconds of one."""
-    with blame(lane):
-        lane.process.worker.resume()
-        begun = time.monotonic()
-        for _ in range(3):
-            count = 1 if not lane.samples or lane.samples[-1] > LONG_CALL_SECONDS / bench.slots else bench.slots
-            bench.refresh(pages, count)
-            bench.sample(pages, lane, count, 0, timeout)
-            if time.monotonic() - begun > 1.0:
-                break
-        while sum(lane.reported) < WARM_SECONDS:
-            bench.sample(pages, lane, count, 0, timeout)
-        return min(lane.samples)
+    calls = 1
+    while len(lane.samples) < 3 or sum(lane.reported) < WARM_SECONDS:
+        _pair(bench, pages, [lane], calls, 0, timeout)
+        if sum(lane.elapsed) > 1.0:
+            break
+        calls = max(1, min(bench.slots, int(WARM_SECONDS / 3 / lane.samples[-1])))
+    return min(lane.samples)
 
 
 def _ratios(lanes: Sequence[Lane]) -> list[float]:
@@ -227,15 +269,10 @@ def _ratios(lanes: Sequence[Lane]) -> list[float]:
     return [slow / fast for fast, slow in zip(candidate.samples, baseline.samples, strict=True)]
 
 
-def _check_lanes(bench: Bench, pages: Pages, lanes: Sequence[Lane], calls: int) -> None:
+def _check_lanes(lanes: Sequence[Lane], calls: int) -> None:
     for lane in lanes:
         with blame(lane):
             _check_strays(lane)
-    try:
-        check_guards(pages, bench.layout)
-    except Rejected as fault:
-        # Both write to the same pages; each was alone on them in its own correctness run and was clean there.
-        raise LaneFault(lanes[0], fault) from None
     _check_clock(lanes, calls)
 
 
@@ -256,7 +293,7 @@ def _check_clock(lanes: Sequence[Lane], calls: int) -> None:
     noise = sum(_deviation(overhead) for overhead in overheads)
     least = min(median(overhead) for overhead in overheads)
     for lane, overhead in zip(lanes, overheads, strict=True):
-        allowed = _CLOCK_SECONDS + calls * len(lane.plan.launches) * _CLOCK_LAUNCH_SECONDS
+        allowed = _CLOCK_SECONDS + calls * (_CLOCK_CALL_SECONDS + len(lane.plan.launches) * _CLOCK_LAUNCH_SECONDS)
         allowed += _CLOCK_SHARE * median(lane.reported) + _CLOCK_DEVIATIONS * noise
         hidden = median(overhead) - least
         if hidden > allowed:

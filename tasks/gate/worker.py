@@ -1,5 +1,5 @@
 """The worker: one process for one candidate, inside the sandbox. Run as a script; stands alone but for NumPy and
-pyopencl.
+pyopencl. With the parent's pid as its argument it ends with the parent, where no sandbox sees to that.
 
 Requests are JSON lines on stdin, one at a time; each is answered by one JSON line on the original stdout with the
 request's nonce. Everything else that is printed goes to stderr. Nothing that this process says is believed by the
@@ -19,10 +19,21 @@ import json
 import mmap
 import os
 import resource
+import signal
 import sys
 from typing import Any
 
 MAX_FILE_BYTES = 64 << 20
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """Be killed when the parent's thread that started this process ends; end now if that is past."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def main() -> None:
@@ -33,7 +44,9 @@ def main() -> None:
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = MAX_FILE_BYTES if allowed == resource.RLIM_INFINITY else min(allowed, MAX_FILE_BYTES)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     gc.disable()
     server = _Server()
     for line in requests:
@@ -172,4 +185,6 @@ def _space(cl: Any, value: int) -> str:
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
+    if len(sys.argv) > 1:
+        end_with_parent(int(sys.argv[1]))
     main()

@@ -126,7 +126,7 @@ def attempt(number: int, *, purpose: str = "chain", repetition: int = 0) -> Atte
         ratio=1.2,
         low=1.18,
         high=1.22,
-        pairs=24,
+        pairs=3,
         floor_us=3.1,
     )
     verdict = rejected(number) if number % 3 == 2 else passed(number, profile=profile)
@@ -179,7 +179,7 @@ def transition(number: int) -> TransitionRow:
         ratio=1.2,
         low=1.18,
         high=1.22,
-        pairs=24,
+        pairs=3,
         written_by="rule",
         created=START,
     )

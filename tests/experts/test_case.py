@@ -232,26 +232,76 @@ UNSEEN: dict[str, Workload] = {
 }
 
 
+@pytest.mark.parametrize("name", UNSEEN)
+def test_more_contradictions_are_refused(name: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        check(UNSEEN[name], "case.py")
+    assert _one_line(caught).startswith("case.py: ")
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("dtype", "value", "good"),
     [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(strict=True, reason="experts/case.py check: seen later, or another exception")]
-            if name in ("size is a text", "scalar that JSON has not")
-            else [],
-        )
-        for name in UNSEEN
+        ("f32", 1.5, True),
+        ("f32", 3, True),
+        ("f32", 1e39, False),
+        ("f64", 1e39, True),
+        ("f64", float("nan"), False),
+        ("f64", 10**400, False),
+        ("f32", True, False),
+        ("f32", "1", False),
+        ("bf16", 1.0, False),
+        ("i32", -(1 << 31), True),
+        ("i32", 1 << 31, False),
+        ("i32", 1.0, False),
+        ("u8", -1, False),
     ],
 )
-def test_more_contradictions_are_refused(name: str) -> None:
-    try:
-        check(UNSEEN[name], "case.py")
-    except CaseError:
+def test_scalars_are_finite_numbers_of_their_type(dtype: Any, value: Any, good: bool) -> None:
+    workload = replace(TOY, scalars=(Parameter("alpha", dtype, value),))
+    if good:
+        assert check(workload, "case.py") is workload
+        assert bind(workload, None, "opencl", "").case_id
         return
-    except Exception as error:
-        pytest.fail(f"{type(error).__name__}: {error}")
-    pytest.fail("accepted")
+    with pytest.raises(CaseError, match="the scalar alpha cannot be"):
+        check(workload, "case.py")
+
+
+WEIRD: dict[str, Workload] = {
+    "shapes are a list": replace(TOY, shapes=[1]),  # type: ignore[arg-type]
+    "domain is None": replace(TOY, domain=None),  # type: ignore[arg-type]
+    "tensors are texts": replace(TOY, tensors={"f32": ("X",)}),  # type: ignore[dict-item]
+    "size is true": replace(TOY, sanitize={"R": True, "S": 1}, domain=()),
+    "size of NumPy": replace(TOY, sanitize={"R": np.int64(4), "S": 1}),  # type: ignore[dict-item]
+    "operations is a number": replace(TOY, operations=1.5),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", WEIRD)
+def test_fields_of_other_types_are_one_line(name: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        check(WEIRD[name], "case.py")
+    assert _one_line(caught).startswith("case.py: ")
+
+
+@pytest.mark.parametrize(
+    ("workload", "name", "message"),
+    [
+        (WORKLOAD, "M=999999999,N=999999999,K=999999999-f32", "a value beyond 64 bits"),
+        (replace(TOY, operations="R ** 2"), "R=4,S=4-f32", "BinOp is not allowed"),
+        (replace(TOY, domain=("R % (S - 1) == 0",)), "R=4,S=1-f32", "division by zero"),
+        (
+            replace(TOY, tensors={"f32": (*TOY.tensors["f32"], Tensor("Z", "f32", ("S - 2",)))}),
+            "R=4,S=2-f32",
+            "the tensor Z has no elements",
+        ),
+    ],
+)
+def test_a_size_at_which_something_has_no_value_is_refused(workload: Workload, name: str, message: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        bind(workload, name, "opencl", "")
+    assert message in _one_line(caught)
+    assert _one_line(caught).startswith(f"case {workload.name}/{name}: ")
 
 
 def test_draw_gives_what_the_distribution_gives() -> None:

@@ -161,37 +161,41 @@ ESCAPES = {
     "AssertionError": "assert False\n",
     "RuntimeError": "raise RuntimeError('no')\n",
     "SystemExit": "import sys; sys.exit(0)\n",
+    "two lines": "raise BaseException('one\\u2028two')\n",
+    "CaseError": "from experts.case import CaseError\nraise CaseError('one\\ntwo')\n",
+    "NUL": "\0\n",
+    "shapes are a list": SOURCE.replace("@NAME@", "broken")
+    .replace('{"@SIZE@": {"R": @SIZE@}}', "[1]")
+    .replace("@SIZE@", "8"),
+    "tensors are None": SOURCE.replace("@NAME@", "broken").replace("@SIZE@", "8").replace("domain=()", "domain=None"),
     "bad domain": SOURCE.replace("@NAME@", "broken").replace("@SIZE@", "8").replace("domain=()", 'domain=("R %",)'),
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=[]
-            if name == "bad domain"
-            else [
-                pytest.mark.xfail(strict=True, reason="experts/catalog.py _load: not every exception is a CaseError")
-            ],
-        )
-        for name in ESCAPES
-    ],
-)
+@pytest.mark.parametrize("name", ESCAPES)
 def test_whatever_a_case_raises_is_one_line(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "given" / "broken"
     folder.mkdir(parents=True)
     (folder / "case.py").write_text(ESCAPES[name])
     try:
         find("broken", "opencl", roots([tmp_path / "given"]))
-    except CaseError:
+    except CaseError as error:
+        assert len(str(error).splitlines()) == 1
+        assert str(folder / "case.py") in str(error)
         return
     except BaseException as error:
         pytest.fail(f"{type(error).__name__}")
+    pytest.fail("accepted")
 
 
-@pytest.mark.xfail(strict=True, reason="experts/catalog.py _load: runs a stale .pyc, and hashes the new source")
+def test_an_interrupt_goes_through(tmp_path: Path) -> None:
+    folder = tmp_path / "given" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "case.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        find("broken", "opencl", roots([tmp_path / "given"]))
+
+
 def test_what_is_hashed_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.dont_write_bytecode", False)
     given = _workload(tmp_path / "given", "toy", 8)

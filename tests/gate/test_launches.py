@@ -140,9 +140,6 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert found.workspace == {"w": 1 << 30}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/launches.py plan: each workspace is held to the limit, not all together"
-)
 def test_workspaces_count_together() -> None:
     head = "[workspace]\n" + "".join(f'w{number} = {{dtype="f64",shape=[134217728]}}\n' for number in range(64))
     status, _ = _rejection(_kernel(head))
@@ -262,7 +259,6 @@ def test_a_require_sees_the_devices_compute_units() -> None:
         _accept(_course("SMS == 1"), 4)
 
 
-@pytest.mark.xfail(strict=True, reason="tasks/gate/launches.py domain_shapes: every second combination is left out")
 def test_no_combination_of_named_sizes_may_be_refused() -> None:
     case = bind(WORKLOAD, None, "opencl", "")
     asked = {tuple(shape.dims[name] for name in "MNK") for shape in domain_shapes(case)}

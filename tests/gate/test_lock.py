@@ -19,8 +19,10 @@ from tasks.gate import lock
 ROOT = Path(__file__).parents[2]
 _HOLD = """
 import sys
-from tasks.gate.lock import held
-with held(sys.argv[1], sys.argv[2], lambda: print("waiting", flush=True)):
+from pathlib import Path
+from tasks.gate import lock
+lock.FOLDER = Path(sys.argv[3])
+with lock.held(sys.argv[1], sys.argv[2], lambda: print("waiting", flush=True)):
     print("held", flush=True)
     sys.stdin.readline()
 print("freed", flush=True)
@@ -29,14 +31,13 @@ print("freed", flush=True)
 
 @pytest.fixture(autouse=True)
 def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(lock, "FOLDER", tmp_path / "locks")
 
 
 @contextmanager
 def _holder(mode: str, device: str = "cpu") -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, device, mode],
+        [sys.executable, "-c", _HOLD, device, mode, str(lock.FOLDER)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -159,17 +160,26 @@ def test_a_child_does_not_inherit_it() -> None:
         child.communicate(b"\n")
 
 
-def test_others_of_the_machine_may_use_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_others_of_the_machine_may_use_the_file(umask: int) -> None:
+    old = os.umask(umask)
+    try:
+        with lock.held("cpu", "shared"):
+            (file,) = lock.FOLDER.iterdir()
+            assert lock.FOLDER.stat().st_mode & 0o7777 == 0o1777
+            assert file.stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(old)
+
+
+def test_a_file_of_another_user_is_enough() -> None:
     with lock.held("cpu", "shared"):
-        (folder,) = tmp_path.iterdir()
-        (file,) = folder.iterdir()
-        assert folder.stat().st_mode & 0o777 == 0o777
-        assert file.stat().st_mode & 0o666 == 0o666
+        pass
+    lock._path("cpu").chmod(0o444)
+    with lock.held("cpu", "exclusive"):
+        assert _taken("shared")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/lock.py _path: TMPDIR moves the lock, and two users of one CPU do not meet"
-)
 def test_the_lock_does_not_move_with_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     paths = set()
     for name in ("one", "other"):
@@ -177,3 +187,33 @@ def test_the_lock_does_not_move_with_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
         paths.add(lock._path("cpu"))
     assert len(paths) == 1
+
+
+def test_a_folder_that_was_cleared_while_we_waited() -> None:
+    with _holder("exclusive") as first:
+        assert _says(first) == "held"
+        with _holder("exclusive") as second:
+            assert _says(second) == "waiting"
+            lock._path("cpu").unlink()
+            lock.FOLDER.rmdir()
+            _release(first)
+            assert _says(second) == "held"
+            assert _taken("exclusive")
+
+
+def test_without_a_file_it_is_a_lock_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("")
+    lock.FOLDER.mkdir()
+    lock._path("link").symlink_to(tmp_path / "elsewhere")
+    (lock.FOLDER / "file").write_text("")
+    before = len(os.listdir("/proc/self/fd"))
+    for device in ("link", "file/in a file", "x" * 300):
+        with pytest.raises(lock.LockError) as caught, lock.held(device, "shared"):
+            pass
+        assert len(str(caught.value).splitlines()) == 1 and str(caught.value).startswith("cannot open the lock")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_error_of_the_block_is_the_blocks_own() -> None:
+    with pytest.raises(FileNotFoundError), lock.held("cpu", "shared"):
+        open("/none/none")

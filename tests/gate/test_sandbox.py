@@ -18,6 +18,7 @@ import pytest
 from experts.verdict import Isolation
 from tasks.gate import sandbox
 from tasks.gate.sandbox import Grant, Held, SandboxUnavailable, sandlock_fault, start
+from tasks.gate.strays import end_strays, strays
 
 FAULT = sandlock_fault()
 sandlocked = pytest.mark.skipif(FAULT is not None, reason=f"sandlock: {FAULT}")
@@ -279,7 +280,10 @@ while True:
 def _killed_with_child(box: _Box, isolation: Isolation, how: str) -> bool:
     held = box.start(_FAMILY, isolation, how)
     child = int(held.stdout.readline())
+    assert strays(held.pid) == (child,)
     held.kill()
+    assert held.ended(5.0)
+    end_strays(held.pid)
     assert held.wait() == -signal.SIGKILL
     if _gone(child):
         return True
@@ -297,18 +301,11 @@ def test_killed_with_a_child_in_a_session_of_its_own(box: _Box) -> None:
     assert _killed_with_child(box, "sandlock", "setsid")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/sandbox.py _Process.kill: a child that called setsid outlives its group"
-)
 def test_without_sandlock_a_child_in_a_session_of_its_own_is_killed_too(box: _Box) -> None:
     assert _killed_with_child(box, "process", "setsid")
 
 
 @sandlocked
-@pytest.mark.xfail(
-    strict=True,
-    reason="tasks/gate/sandbox.py _kill_group: a worker that left its process group is not killed, wait() hangs",
-)
 def test_a_worker_that_changed_its_group_is_killed(box: _Box) -> None:
     held = box.start(
         """
@@ -327,6 +324,8 @@ def test_a_worker_that_changed_its_group_is_killed(box: _Box) -> None:
         "sandlock",
     )
     assert held.stdout.readline() == b"moved\n"
+    held.signal(signal.SIGSTOP)
+    assert _state(held.pid) == "T"
     held.kill()
     gone = _gone(held.pid, 1.0)
     # Whatever became of it, nothing may be left for the teardown to wait for.
@@ -336,6 +335,16 @@ def test_a_worker_that_changed_its_group_is_killed(box: _Box) -> None:
         except ProcessLookupError:
             continue
     assert gone
+
+
+def _state(pid: int, seconds: float = 1.0) -> str:
+    """Stopping takes a moment."""
+    deadline = time.monotonic() + seconds
+    while True:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if state == "T" or time.monotonic() > deadline:
+            return state
+        time.sleep(0.01)
 
 
 def _children(pid: int) -> list[int]:
@@ -384,22 +393,18 @@ def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert len(str(caught.value).splitlines()) == 1
 
 
-_ORPHAN = "tasks/gate/sandbox.py _Process: a worker that spins outlives a parent that is killed; set PR_SET_PDEATHSIG"
-
-
-@pytest.mark.parametrize(
-    "isolation",
-    [
-        pytest.param("sandlock", marks=sandlocked),
-        pytest.param("process", marks=pytest.mark.xfail(strict=True, reason=_ORPHAN)),
-    ],
-)
+@pytest.mark.parametrize("isolation", BOTH)
 def test_a_worker_ends_with_its_parent(tmp_path: Path, isolation: Isolation) -> None:
+    spin = "import runpy, sys; runpy.run_path(sys.argv[1])['end_with_parent'](int(sys.argv[2]))\n"
+    spin = (spin if isolation == "process" else "") + "print(flush=True)\nwhile True: pass"
     source = f"""
-import sys
+import os, sys
 from pathlib import Path
 from tasks.gate.sandbox import Grant, start
-held = start([sys.executable, "-I", "-S", "-c", "while True: pass"], Grant(Path({str(tmp_path)!r})), {isolation!r})
+worker = Path("tasks/gate/worker.py").resolve()
+command = [sys.executable, "-I", "-c", {spin!r}, str(worker), str(os.getpid())]
+held = start(command, Grant(Path({str(tmp_path)!r})), {isolation!r})
+held.stdout.readline()
 print(held.pid, flush=True)
 sys.stdin.read()
 """
@@ -417,3 +422,22 @@ sys.stdin.read()
     if not gone:
         os.kill(pid, signal.SIGKILL)
     assert gone
+
+
+def test_a_worker_whose_parent_has_ended_already_ends() -> None:
+    source = "import runpy, sys; runpy.run_path(sys.argv[1])['end_with_parent'](1 << 30)"
+    worker = Path(sandbox.__file__).with_name("worker.py")
+    assert subprocess.run([sys.executable, "-I", "-c", source, str(worker)]).returncode == 1
+
+
+@pytest.mark.parametrize("isolation", BOTH)
+def test_the_wait_for_an_end_is_bounded(box: _Box, isolation: Isolation) -> None:
+    held = box.start("time.sleep(60)", isolation)
+    begun = time.monotonic()
+    assert not held.ended(0.1)
+    assert held.wait(0.1) is None
+    assert time.monotonic() - begun < 2.0
+    held.kill()
+    assert held.ended(5.0)
+    assert held.wait(5.0) == -signal.SIGKILL
+    assert held.ended(0.0)

@@ -14,7 +14,6 @@ from experts.verdict import Effect
 from tasks.gate.statistics import CHECKPOINTS, ERROR, Estimate, effect, estimate
 
 LEVEL = ERROR / len(CHECKPOINTS)
-_OFF_BY_ONE = "tasks/gate/statistics.py _rank: leaves out one more at each end than the level allows"
 
 
 def _left_out(count: int) -> int:
@@ -27,7 +26,6 @@ def _coverage(count: int, left_out: int) -> float:
     return 1 - 2 * sum(comb(count, below) for below in range(left_out + 1)) / 2**count
 
 
-@pytest.mark.xfail(strict=True, reason=_OFF_BY_ONE)
 @pytest.mark.parametrize("count", [7, 8, 9, 21, *CHECKPOINTS, 300])
 def test_the_interval_covers_at_its_level(count: int) -> None:
     assert _coverage(count, _left_out(count)) >= 1 - LEVEL
@@ -51,7 +49,6 @@ def _ratio_of_exponentials(rng: np.random.Generator, count: int) -> np.ndarray:
     return rng.exponential(1.0, count) / rng.exponential(1.0, count)
 
 
-@pytest.mark.xfail(strict=True, reason=_OFF_BY_ONE)
 @pytest.mark.parametrize("draw", [_gaussian, _skewed, _ratio_of_exponentials])
 def test_coverage_by_simulation(draw: Callable[[np.random.Generator, int], np.ndarray]) -> None:
     rng = np.random.default_rng(20)
@@ -65,7 +62,6 @@ def test_coverage_by_simulation(draw: Callable[[np.random.Generator, int], np.nd
     assert inside / trials >= 1 - LEVEL - 0.003
 
 
-@pytest.mark.xfail(strict=True, reason=_OFF_BY_ONE)
 def test_no_false_effect_over_all_checkpoints() -> None:
     """The intervals of all three checkpoints together miss the truth in 5 % of the runs at most."""
     rng = np.random.default_rng(6)
@@ -106,10 +102,6 @@ def test_the_ratio_of_swapped_roles_is_the_reciprocal(ratios: list[float]) -> No
     assert estimate([1 / ratio for ratio in ratios]).ratio == pytest.approx(1 / estimate(ratios).ratio)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="tasks/gate/statistics.py estimate: the arithmetic mean of the middle two; all checkpoints are even",
-)
 def test_the_ratio_of_swapped_roles_is_the_reciprocal_for_even_counts() -> None:
     ratios = [0.5] * 10 + [2.0] * 10
     assert estimate([1 / ratio for ratio in ratios]).ratio == pytest.approx(1 / estimate(ratios).ratio)
@@ -172,9 +164,6 @@ def test_clear_effects_are_told(shift: float, wanted: Effect) -> None:
     assert early is (wanted if shift in (1.5, 1 / 1.5) else U)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/statistics.py effect: decides on pairs too few for any interval of the level"
-)
 @pytest.mark.parametrize("pairs", [1, 2, 3, 6])
 def test_too_few_pairs_decide_nothing(pairs: int) -> None:
     """Where time is up before seven pairs, not even their whole range covers the median at the level."""

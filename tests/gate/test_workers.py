@@ -15,7 +15,7 @@ import pytest
 from experts.verdict import Isolation, Status
 from tasks.gate import workers
 from tasks.gate.sandbox import Grant, sandlock_fault
-from tasks.gate.workers import Fault, Rejected, Worker, check_seconds
+from tasks.gate.workers import Fault, Rejected, Stopped, Worker, check_seconds, field, items
 
 FAULT = sandlock_fault()
 BOTH = [
@@ -177,9 +177,6 @@ def test_a_kill_that_is_not_ours_is_the_limit_on_memory(make: Make) -> None:
     assert found.status is Status.OUT_OF_MEMORY
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/workers.py _death: our own SIGKILL after two seconds is told as out of memory"
-)
 def test_a_worker_that_closes_its_answers_and_lives_on_is_not_out_of_memory(make: Make) -> None:
     assert _rejection(make("question(); os.close(1); time.sleep(60)")).status in (Status.CRASH, Status.TAMPERING)
 
@@ -221,9 +218,6 @@ def test_a_refusal_of_the_runtime_is_a_fault(make: Make, kind: str) -> None:
     assert (caught.value.kind, caught.value.text) == (kind, "why\nnot")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/workers.py receive: lone surrogates from a worker reach the verdict, which raises"
-)
 def test_the_text_of_a_fault_is_text(make: Make) -> None:
     worker = make("n = question()['nonce']; answer(nonce=n, fault='runtime', text='\\ud800'); time.sleep(60)")
     with pytest.raises((Fault, Rejected)) as caught:
@@ -264,9 +258,6 @@ def test_nothing_stays_open(make: Make) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/workers.py send: a worker that does not read stops the parent for good"
-)
 def test_a_worker_that_does_not_read_is_a_timeout(make: Make) -> None:
     worker = make("time.sleep(60)")
     # Without it the parent would write until the worker's end.
@@ -277,6 +268,72 @@ def test_a_worker_that_does_not_read_is_a_timeout(make: Make) -> None:
     finally:
         timer.cancel()
     assert found.status is Status.TIMEOUT
+
+
+def test_the_texts_of_an_answer_are_text(make: Make) -> None:
+    worker = make("n = question()['nonce']; answer(nonce=n, entries={'\\ud800a': ['\\u00e9\\udfff']}); time.sleep(60)")
+    assert worker.ask("run", 20)["entries"] == {"?a": ["\u00e9?"]}
+
+
+@pytest.mark.parametrize("fault", ["'other'", "1", "None", "['build']", "{}"])
+def test_a_fault_of_no_kind_is_tampering(make: Make, fault: str) -> None:
+    assert _rejection(make(f"answer(nonce=question()['nonce'], fault={fault})")).status is Status.TAMPERING
+
+
+def test_a_fault_without_text_is_tampering(make: Make) -> None:
+    found = _rejection(make("answer(nonce=question()['nonce'], fault='build', text=[1]); time.sleep(60)"))
+    assert found.status is Status.TAMPERING
+
+
+def test_a_long_question_is_read_in_parts(make: Make) -> None:
+    worker = make("time.sleep(0.2); q = question(); answer(nonce=q['nonce'], length=len(q['text'])); question()")
+    assert worker.ask("run", 20, text="x" * (1 << 20))["length"] == 1 << 20
+
+
+def test_a_death_while_it_is_asked_is_a_crash(make: Make) -> None:
+    found = _rejection(make("time.sleep(0.2); os._exit(3)"), 20, text="x" * (1 << 20))
+    assert (found.status, found.reason) == (Status.CRASH, "the process ended by itself with status 3")
+
+
+def test_kill_all_stops_whoever_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_stopping", False)
+    worker, idle = make("time.sleep(60)"), make("time.sleep(60)")
+    timer = threading.Timer(0.3, workers.kill_all)
+    timer.start()
+    with pytest.raises(Stopped):
+        worker.ask("run", 20)
+    timer.join()
+    assert idle._process.ended(5.0)
+    with pytest.raises(Stopped):
+        idle.ask("run", 20)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Stopped):
+        make("time.sleep(60)")
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not workers._workers
+
+
+def test_fields_of_an_answer() -> None:
+    answer = {"count": 3, "share": 0.5, "name": "x", "sizes": [1, 2], "entries": {"a": {"n": 1}}}
+    assert field(answer, "count", int) == 3
+    assert field(answer, "share", float) == 0.5 and isinstance(field(answer, "count", float), float)
+    assert field(answer, "name", str) == "x"
+    assert items(answer, "sizes", int) == (1, 2)
+    assert field(field(field(answer, "entries", dict), "a", dict), "n", int) == 1
+
+
+@pytest.mark.parametrize("kind", [int, float, str, list, dict])
+@pytest.mark.parametrize("answer", [{}, {"it": None}, {"it": True}, {"it": 10**400}, {"it": b""}, None, [1], "it"])
+def test_a_field_that_is_none_is_tampering(answer: object, kind: type[int]) -> None:
+    with pytest.raises(Rejected) as caught:
+        field(answer, "it", kind)
+    assert caught.value.status is Status.TAMPERING and caught.value.reason == "the worker gave no proper 'it'"
+
+
+@pytest.mark.parametrize("found", [[1, "2"], [1, 2.0], [True], [[1]], {"0": 1}, "12", None])
+def test_items_that_are_none_are_tampering(found: object) -> None:
+    with pytest.raises(Rejected):
+        items({"it": found}, "it", int)
 
 
 def test_times() -> None:
@@ -297,9 +354,6 @@ def test_times_that_are_none_are_tampering(seconds: Any) -> None:
     assert re.fullmatch(r"the worker gave times .*", caught.value.reason)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tasks/gate/workers.py check_seconds: float() of a huge integer is an OverflowError"
-)
 def test_a_time_of_four_hundred_digits_is_tampering() -> None:
     try:
         check_seconds({"seconds": [10**400]}, 1)

@@ -59,7 +59,7 @@ class TestSchema:
         rows = [make_v1.attempt(1).model_dump(), make_v1.attempt(2).model_dump()]
         frame = _through_pandas(pa.Table.from_pylist(rows, schema=arrow_schema("attempts")))
         assert frame["pairs"].dtype == "Int64"
-        assert frame["pairs"].tolist() == [24, pd.NA]
+        assert frame["pairs"].tolist() == [3, pd.NA]
         assert frame["clean"].dtype == "boolean"
         assert str(frame["created"].dtype) == "datetime64[us, UTC]"
         assert list(frame["candidate_samples_us"][0]) == [811.0, 812.5, 815.25]
@@ -98,7 +98,7 @@ class TestAttemptRow:
     def test_takes_over_the_whole_verdict(self) -> None:
         row = make_v1.attempt(1)
         assert (row.outcome, row.stage, row.status, row.effect) == ("passed", "profile", "ok", "faster")
-        assert (row.ratio, row.pairs, row.binary_bytes, row.error) == (1.2, 24, 20480, 0.031)
+        assert (row.ratio, row.pairs, row.binary_bytes, row.error) == (1.2, 3, 20480, 0.031)
         assert row.domain_refused == ("M=1,N=1,K=1",)
         assert row.baseline_samples_us == (974.0, 975.0, 981.0)
         assert (row.baseline_id, row.baseline_outcome, row.baseline_status) == (row.parent_id, "passed", "ok")
