@@ -6,8 +6,10 @@ Bad input is one line on stderr and exit code 2; a kernel that the gate rejects 
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import typer
@@ -15,6 +17,7 @@ from typer.main import get_command
 
 from flows.commands import cases, data, doctor, gate
 from flows.commands.failure import Failure
+from tasks.gate.workers import Stopped, kill_all
 
 app = typer.Typer(
     name="klineage",
@@ -34,6 +37,8 @@ app.add_typer(data.app, name="data")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `klineage`; ends the process with the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     sys.exit(run(arguments))
 
 
@@ -48,12 +53,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except _COMMAND_LINE_ERROR as error:
         context = getattr(error, "ctx", None)
         return _refuse(f"{context.command_path + ': ' if context else ''}{error.format_message()}")
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt, Stopped):
         return _refuse("interrupted")
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody to tell.
         sys.stderr.close()
         return 0
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End the workers first, so that whoever waits for them unwinds and leaves no folder behind."""
+    kill_all()
+    raise SystemExit(128 + number)
 
 
 def _refuse(message: str) -> int:

@@ -127,7 +127,7 @@ def _keep(gated: Gated, roots: Roots, settings: Settings) -> tuple[GateReport, s
             evidence.append(*texts, row)
             if len(journal.paths(roots.user)) > MAX_JOURNALS:
                 evidence.compact()
-    except StoreError as error:
+    except (StoreError, lock.LockError) as error:
         return report.model_copy(update={"kept": str(error)}), str(error)
     return report.model_copy(update={"kept": "kept", "attempt_id": row.attempt_id}), None
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as declared
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,10 +21,11 @@ from experts.case import NUMPY_TYPES
 from experts.kernel import Kernel
 from experts.platform import Platform, cpus
 from experts.verdict import CompileFacts, Isolation, Status
+from tasks.gate import folders
 from tasks.gate.launches import Launch, Limits, Plan
 from tasks.gate.pages import Layout, Pages
 from tasks.gate.sandbox import MEMORY_BYTES, Grant
-from tasks.gate.workers import Fault, Rejected, Worker
+from tasks.gate.workers import Fault, Rejected, Worker, field, items
 
 START_SECONDS = 30.0
 COMPILE_SECONDS = 60.0
@@ -63,7 +63,7 @@ class Entry:
 class Artifact:
     """A lowered kernel: compiled files by relative path, its entries, the compiler's figures and what it said."""
 
-    files: Mapping[str, bytes] = field(repr=False)
+    files: Mapping[str, bytes] = declared(repr=False)
     entries: Mapping[str, Entry]
     facts: CompileFacts
     log: str
@@ -79,7 +79,7 @@ class DeviceProcess:
         isolation: Isolation | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="klineage-worker-"))
+        self._folder = folders.scratch_folder("worker")
         self._opencl_name = opencl_name
         variables = {
             "POCL_CACHE_DIR": str(self._folder / _CACHE),
@@ -95,13 +95,17 @@ class DeviceProcess:
             environment=variables,
             memory_bytes=MEMORY_BYTES + 2 * (pages.nbytes if pages else 0),
         )
+        self._pages = pages
         try:
             self.worker = Worker(grant, isolation)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            folders.remove(self._folder)
             raise
-        self._pages = pages
-        self.worker.send("device", opencl=opencl_name, copies=opencl_name == OCLGRIND)
+        try:
+            self.worker.send("device", opencl=opencl_name, copies=opencl_name == OCLGRIND)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
 
     def __enter__(self) -> DeviceProcess:
         return self
@@ -109,8 +113,10 @@ class DeviceProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.worker.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self.worker.kill()
+        finally:
+            folders.remove(self._folder)
 
     @property
     def scratch(self) -> Path:
@@ -121,21 +127,20 @@ class DeviceProcess:
         """Wait for the device to open. Raises DeviceMissing: no candidate is in the process yet."""
         try:
             answer = self.worker.receive(START_SECONDS)
+            limits = Limits(
+                compute_units=field(answer, "compute_units", int),
+                max_group=field(answer, "max_group", int),
+                max_items=items(answer, "max_items", int),
+                local_bytes=field(answer, "local_bytes", int),
+                alloc_bytes=field(answer, "alloc_bytes", int),
+            )
+            return Device(limits, {key: field(answer, key, str) for key in ("name", "version", "driver", "runtime")})
         except Fault as fault:
             raise DeviceMissing(f"{fault.text}; run klineage doctor") from None
         except Rejected as death:
             last = death.log.strip().splitlines()[-1:] or [""]
-            raise DeviceMissing(
-                f"the OpenCL device does not open ({death.reason}; {last[0]}); run klineage doctor"
-            ) from None
-        limits = Limits(
-            compute_units=int(answer["compute_units"]),
-            max_group=int(answer["max_group"]),
-            max_items=tuple(answer["max_items"]),
-            local_bytes=int(answer["local_bytes"]),
-            alloc_bytes=int(answer["alloc_bytes"]),
-        )
-        return Device(limits, {key: str(answer[key]) for key in ("name", "version", "driver", "runtime")})
+            reason = f"the OpenCL device does not open ({death.reason}; {last[0]}); run klineage doctor"
+            raise DeviceMissing(reason) from None
 
     def build(self, kernel: Kernel, files: Mapping[str, bytes] | None = None) -> dict[str, Any]:
         """Compile, or take what `lower` compiled. Raises Rejected (compile_error and its kin)."""
@@ -201,7 +206,7 @@ def lower(kernel: Kernel, platform: Platform, isolation: Isolation | None = None
         log = process.worker.printed
         process.worker.kill()
         files = _harvest(process.scratch / _CACHE)
-    entries = {name: _entry(value) for name, value in dict(answer["entries"]).items()}
+    entries = {name: _entry(value) for name, value in field(answer, "entries", dict).items()}
     facts = CompileFacts(
         binary_bytes=sum(len(content) for name, content in files.items() if name.endswith(".bc")) or None,
         local_bytes=max((entry.local_bytes for entry in entries.values()), default=0),
@@ -321,12 +326,15 @@ def _wire(launch: Launch) -> dict[str, object]:
     return {"entry": launch.entry, "global": size, "local": list(launch.block), "args": args}
 
 
-def _entry(value: Mapping[str, Any]) -> Entry:
+def _entry(value: object) -> Entry:
+    pairs = items(value, "arguments", list)
+    if any(len(pair) != 2 or not all(isinstance(part, str) for part in pair) for pair in pairs):
+        raise Rejected(Status.TAMPERING, "the worker gave no proper 'arguments'")
     return Entry(
-        arguments=tuple((str(kind), str(space)) for kind, space in value["arguments"]),
-        local_bytes=int(value["local_bytes"]),
-        private_bytes=int(value["private_bytes"]),
-        group=tuple(int(size) for size in value["group"]),
+        arguments=tuple((kind, space) for kind, space in pairs),
+        local_bytes=field(value, "local_bytes", int),
+        private_bytes=field(value, "private_bytes", int),
+        group=items(value, "group", int),
     )
 
 

@@ -183,7 +183,7 @@ def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | Non
         if settings.profile and not any(faults):
             with lock.held(name, "exclusive", lambda: progress("", "waiting for the device", 0, 0)):
                 profiled, faults = _time(courses, device, pool, progress)
-    except (DeviceMissing, sandbox.SandboxUnavailable, PagesError) as error:
+    except (DeviceMissing, sandbox.SandboxUnavailable, PagesError, lock.LockError) as error:
         raise GateUnavailable(str(error)) from None
     verdicts = [course.verdict(fault) for course, fault in zip(courses, faults, strict=True)]
     if profiled is not None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -28,11 +27,12 @@ from tasks.gate.launches import Plan
 from tasks.gate.opencl import DeviceProcess
 from tasks.gate.pages import Bytes, Layout, Pages, PagesCut, layout
 from tasks.gate.pool import Member, Pool
+from tasks.gate.strays import strays
 from tasks.gate.workers import Rejected, check_seconds
 
 SAMPLE_SECONDS = 5e-4
 """How long the calls of one sample of the faster kernel should take together."""
-MAX_CALLS = 24
+MAX_CALLS = 12
 GUARD_BYTES = 4096
 """Between buffers in timing; correctness has looked at wider ones."""
 MAX_SLOT_BYTES = 64 << 20
@@ -272,7 +272,9 @@ def _ratios(lanes: Sequence[Lane]) -> list[float]:
 def _check_lanes(lanes: Sequence[Lane], calls: int) -> None:
     for lane in lanes:
         with blame(lane):
-            _check_strays(lane)
+            if strays(lane.process.worker.pid):
+                # It would slow its rival.
+                raise Rejected(Status.TAMPERING, "left a process of its own running")
     _check_clock(lanes, calls)
 
 
@@ -305,18 +307,6 @@ def _deviation(values: Sequence[float]) -> float:
     """Median absolute deviation."""
     middle = median(values)
     return median(abs(value - middle) for value in values)
-
-
-def _check_strays(lane: Lane) -> None:
-    """Raises Rejected (tampering) where the candidate left a process running: it would slow its rival."""
-    folder = str(lane.process.scratch)
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            there = (process / "cwd").readlink()
-            if str(there) == folder and int(process.name) != lane.process.worker.pid:
-                raise Rejected(Status.TAMPERING, "left a process of its own running")
-        except OSError:
-            continue
 
 
 @contextmanager

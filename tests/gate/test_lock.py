@@ -216,4 +216,4 @@ def test_without_a_file_it_is_a_lock_error_of_one_line(tmp_path: Path) -> None:
 
 def test_an_error_of_the_block_is_the_blocks_own() -> None:
     with pytest.raises(FileNotFoundError), lock.held("cpu", "shared"):
-        open("/none/none")
+        Path("/none/none").read_text()

@@ -371,7 +371,7 @@ def test_a_stopped_worker_is_killed(box: _Box, isolation: Isolation) -> None:
     held = box.start("os.kill(os.getpid(), signal.SIGSTOP)", isolation)
     time.sleep(0.1)
     held.kill()
-    done: list[int] = []
+    done: list[int | None] = []
     thread = threading.Thread(target=lambda: done.append(held.wait()), daemon=True)
     thread.start()
     thread.join(5)

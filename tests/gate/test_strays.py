@@ -49,7 +49,6 @@ def born():
 
 SERVE = """
 child = int(os.read(r, 20))
-{wait}
 while True:
     answer(question(), child=child)
 """
@@ -63,9 +62,10 @@ if os.fork() == 0:
 ORPHAN = """
 middle = os.fork()
 if middle == 0:
+    parent = os.getpid()
     if os.fork() == 0:
         {hide}
-        while os.getppid() == int(sys.argv[-1] if sys.argv[-1].isdecimal() else 0):
+        while os.getppid() == parent:
             pass
         born()
         spin()
@@ -112,7 +112,7 @@ def _exists(pid: int) -> bool:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_left_running_is_seen_and_ended_with_the_worker(make: Make, family: str) -> None:
-    worker = make(FAMILIES[family] + SERVE.format(wait=""))
+    worker = make(FAMILIES[family] + SERVE)
     child = worker.ask("run", 20)["child"]
     assert strays(worker.pid) == (child,)
     worker.kill()
@@ -122,7 +122,7 @@ def test_what_is_left_running_is_seen_and_ended_with_the_worker(make: Make, fami
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_is_ended_where_nobody_asked_before(make: Make, family: str) -> None:
-    worker = make(FAMILIES[family] + SERVE.format(wait=""))
+    worker = make(FAMILIES[family] + SERVE)
     child = worker.ask("run", 20)["child"]
     worker.kill()
     assert not _exists(child)
@@ -138,7 +138,7 @@ def test_it_is_ended_where_the_worker_ended_itself(make: Make, family: str) -> N
 
 
 def test_one_that_holds_the_pipes_does_not_hold_us(make: Make) -> None:
-    worker = make(FAMILIES["an orphan that hides"] + SERVE.format(wait=""))
+    worker = make(FAMILIES["an orphan that hides"] + SERVE)
     worker.ask("run", 20)
     begun = time.monotonic()
     worker.kill()
@@ -159,7 +159,7 @@ def test_a_family_that_grows_is_ended(make: Make) -> None:
             except OSError:
                 pass
     """
-    worker = make(textwrap.dedent(source) + SERVE.format(wait=""))
+    worker = make(textwrap.dedent(source) + SERVE)
     worker.ask("run", 20)
     worker.kill()
     time.sleep(0.05)
@@ -178,7 +178,7 @@ def test_an_honest_worker_has_none(make: Make) -> None:
 
 
 def test_an_orphan_belongs_to_the_worker_whose_home_it_has(make: Make) -> None:
-    guilty = make(FAMILIES["an orphan that hides"] + SERVE.format(wait=""))
+    guilty = make(FAMILIES["an orphan that hides"] + SERVE)
     honest = make("while True: answer(question())")
     child = guilty.ask("run", 20)["child"]
     honest.ask("run", 20)
@@ -203,7 +203,7 @@ def test_other_children_of_this_process_are_left_alone(make: Make) -> None:
 
 
 def test_the_dead_are_reaped(make: Make) -> None:
-    worker = make(FAMILIES["an orphan that hides"] + SERVE.format(wait=""))
+    worker = make(FAMILIES["an orphan that hides"] + SERVE)
     child = worker.ask("run", 20)["child"]
     assert strays(worker.pid) == (child,)
     os.kill(child, 9)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
+import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
@@ -311,6 +314,42 @@ def test_kill_all_stops_whoever_waits(make: Make, monkeypatch: pytest.MonkeyPatc
         make("time.sleep(60)")
     assert len(os.listdir("/proc/self/fd")) == before
     assert not workers._workers
+
+
+def test_a_signal_ends_workers_and_folders(tmp_path: Path, isolation: Isolation) -> None:
+    source = f"""
+import signal, sys
+from concurrent.futures import ThreadPoolExecutor
+from tasks.gate import folders, workers
+from tasks.gate.pages import Pages
+from tasks.gate.sandbox import Grant
+
+def stop(number, frame):
+    workers.kill_all()
+    raise SystemExit(128 + number)
+
+def wait():
+    folder = folders.scratch_folder("worker")
+    try:
+        with Pages(4096, 0) as pages, workers.Worker(Grant(folder), {isolation!r}) as worker:
+            print(worker.pid, pages.path.parent, folder, flush=True)
+            worker.receive(60)
+    finally:
+        folders.remove(folder)
+
+signal.signal(signal.SIGTERM, stop)
+with ThreadPoolExecutor(1) as threads:
+    threads.submit(wait).result()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    gate = subprocess.Popen([sys.executable, "-c", source], env=environment, stdout=subprocess.PIPE, text=True)
+    assert gate.stdout is not None
+    pid, *made = gate.stdout.readline().split()
+    assert len(made) == 2 and all(map(os.path.exists, made))
+    gate.terminate()
+    assert gate.wait(10) == 128 + signal.SIGTERM
+    gate.communicate()
+    assert not any(map(os.path.exists, (f"/proc/{pid}", *made)))
 
 
 def test_fields_of_an_answer() -> None:
