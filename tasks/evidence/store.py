@@ -7,9 +7,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import pandas as pd
 import pyarrow as pa
 
 from skill_library.records import Dataset, Row
@@ -21,6 +20,10 @@ from tasks.evidence.promotion import promote
 from tasks.evidence.roots import Roots
 
 _RUNS = ("run_id", "repetition")
+
+if TYPE_CHECKING:
+    # Only a reader needs it, and it takes a quarter of a second to import.
+    import pandas as pd
 
 
 class Evidence:

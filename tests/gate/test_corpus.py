@@ -59,7 +59,7 @@ def test_exploit(name: str, cache: Path) -> None:
     if "effect" in entry and verdict.profile is not None:
         assert verdict.profile.effect in [Effect(effect) for effect in entry["effect"]], verdict.profile
     if "default_status" in entry:
-        assert _gate(HERE / "exploits" / name, entry, "default", cache).status == entry["default_status"]
+        assert _gate(HERE / "exploits" / name, entry, "default", cache).status in entry["default_status"]
     if "log_never" in entry:
         assert entry["log_never"] not in verdict.model_dump_json()
 
