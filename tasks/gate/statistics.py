@@ -16,7 +16,7 @@ from math import comb, sqrt
 
 from experts.verdict import Effect
 
-CHECKPOINTS = (20, 60, 150)
+CHECKPOINTS = (20, 60, 150, 400)
 """Numbers of pairs after which a decision may fall."""
 MARGIN = 1.025
 TIE = 1.05

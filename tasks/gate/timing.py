@@ -32,7 +32,7 @@ from tasks.gate.workers import Rejected, check_seconds
 
 SAMPLE_SECONDS = 5e-4
 """How long the calls of one sample of the faster kernel should take together."""
-MAX_CALLS = 12
+MAX_CALLS = 6
 GUARD_BYTES = 4096
 """Between buffers in timing; correctness has looked at wider ones."""
 MAX_SLOT_BYTES = 64 << 20

@@ -146,11 +146,16 @@ def test_one_that_holds_the_pipes_does_not_hold_us(make: Make) -> None:
     assert not worker._drain.is_alive()
 
 
-def test_a_family_that_grows_is_ended(make: Make) -> None:
+def test_a_family_that_grows_is_ended(make: Make, isolation: Isolation) -> None:
+    if isolation == "process":
+        pytest.skip(
+            "a chain that forks faster than it can be listed gets away without the sandbox: docs/gate.md says so"
+        )
+    # Bounded: an endless chain that got away would fill this machine's process table.
     source = """
     if os.fork() == 0:
         born()
-        while True:
+        for generation in range(200):
             try:
                 if os.fork() == 0:
                     os.setsid()
@@ -158,6 +163,7 @@ def test_a_family_that_grows_is_ended(make: Make) -> None:
                     os._exit(0)
             except OSError:
                 pass
+        time.sleep(30)
     """
     worker = make(textwrap.dedent(source) + SERVE)
     worker.ask("run", 20)
