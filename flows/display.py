@@ -26,6 +26,8 @@ class GateProgress:
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
+            # Drawing takes time on the cores that are being timed.
+            refresh_per_second=4,
             disable=not Console(stderr=True).is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
@@ -43,6 +45,9 @@ class GateProgress:
         """`label` is the kernel's part, or empty for both together; a `total` of 0 means that it is not known."""
         if label not in self._tasks:
             self._tasks[label] = self._progress.add_task(what, label=label or "both")
+        for other, task in self._tasks.items():
+            # Either each kernel has its line, or both share one.
+            self._progress.update(task, visible=bool(other) == bool(label))
         self._progress.update(self._tasks[label], description=what, completed=done, total=total or None)
 
 
