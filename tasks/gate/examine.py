@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experts.case import NUMPY_TYPES, Arrays, BoundTensor, Case
+from experts.case import NUMPY_TYPES, Arrays, BoundTensor, Case, CaseError
 from experts.judge import Judgement
 from experts.verdict import Status
 from tasks.gate.pages import Layout, Pages
@@ -76,6 +76,8 @@ def read_outputs(pages: Pages, case: Case, slot: Slot) -> Arrays:
 def judge(case: Case, outputs: Arrays, member: Member, pattern: int, where: str) -> Judgement:
     """The judgement where it is right. Raises Rejected (unwritten_output or wrong_value) where not."""
     judgement = case.workload.judge(outputs, member.expected)
+    if judgement.correct and not 0 <= judgement.error <= 1:
+        raise CaseError(f"the judge of {case.name} calls an error of {judgement.error} times its bound correct")
     if judgement.correct:
         return judgement
     for tensor in case.outputs:

@@ -26,6 +26,7 @@ from tasks.gate.strays import end_strays, strays
 MAX_ANSWER_BYTES = 4 << 20
 MAX_PRINTED_BYTES = 1 << 20
 SEND_SECONDS = 30.0
+_SHORTEST, _LONGEST = 1e-9, 1e6
 _KEPT_BYTES = 16 * 1024
 _LONGEST_WAIT = 0.25
 """Seconds between looks at what else may have happened to a worker that is waited for."""
@@ -286,12 +287,12 @@ def _checked(value: object, name: str, kind: type[T]) -> T:
 
 
 def check_seconds(answer: dict[str, Any], count: int) -> list[float]:
-    """The times of a `run` answer. Raises Rejected (tampering) where they are not `count` positive numbers."""
+    """The times of a `run` answer. Raises Rejected (tampering) where they are not `count` possible times."""
     seconds: Sequence[object] = answer.get("seconds", ())
     if not isinstance(seconds, list) or len(seconds) != count:
         raise Rejected(Status.TAMPERING, "the worker gave times that were not asked for")
     numbers = [value for value in seconds if isinstance(value, int | float) and not isinstance(value, bool)]
     # Before they become floats: an int may be too large for one.
-    if len(numbers) != count or not all(0 < value < 1e6 for value in numbers):
+    if len(numbers) != count or not all(_SHORTEST <= value < _LONGEST for value in numbers):
         raise Rejected(Status.TAMPERING, "the worker gave times that are no times")
     return [float(value) for value in numbers]
