@@ -14,6 +14,7 @@
     gemm/loop[k0]/loop[k]/access[Asub]#0      the first access of Asub directly in that loop
     gemm/loop[k0]/call[barrier]#1             the second call of barrier directly in that loop
     ::/macro[TM]   ::/var[lut]                what stands outside functions
+    ::/const[TM]   ::/option[-cl-mad-enable]  what stands in the manifest
 
 A path names loops only: an `if` or a block around something does not change its anchor. The header of a
 loop belongs to the loop. N counts equal KIND[LABEL] under one parent in source order, from 0. For occurrences
@@ -42,6 +43,8 @@ class StepKind(Enum):
     CALL = "call"  # a call, labelled by the callee
     ASSIGN = "assign"  # an assignment to a plain variable
     LITERAL = "literal"  # an OpenCL vector literal, labelled by its type
+    CONST = "const"  # a constant of the manifest
+    OPTION = "option"  # a build option of the manifest
 
 
 _OCCURRENCES = frozenset({StepKind.ACCESS, StepKind.CALL, StepKind.ASSIGN, StepKind.LITERAL})

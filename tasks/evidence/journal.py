@@ -23,7 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skill_library.records import MODELS, SCHEMA_VERSION, Dataset, Row, arrow_schema
+from skill_library.records import MODELS, SCHEMA_VERSION, Dataset, Row
+from skill_library.schema import arrow_schema
 from tasks.evidence.files import make_folder, sync_folder, write_all
 
 FOLDER = "journal"

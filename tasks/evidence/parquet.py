@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skill_library.records import MODELS, SCHEMA_VERSION, Dataset, arrow_schema
+from skill_library.records import MODELS, SCHEMA_VERSION, Dataset
+from skill_library.schema import arrow_schema
 from tasks.evidence.errors import StoreError
 from tasks.evidence.files import TEMPORARY
 from tasks.evidence.journal import Record

@@ -22,13 +22,12 @@ from skill_library.records import (
     AttemptRow,
     Dataset,
     KernelRow,
-    arrow_schema,
-    arrow_type,
     attempt_id,
     attempt_row,
     kernel_row,
     run_id,
 )
+from skill_library.schema import arrow_schema, arrow_type
 from skill_library.scrub import Machine, machine_paths, scrub, scrub_json, scrub_paths
 from tests.data import make_v1
 

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skill_library.records import MODELS, Dataset, KernelRow, Row, arrow_schema, kernel_row
+from skill_library.records import MODELS, Dataset, KernelRow, Row, kernel_row
+from skill_library.schema import arrow_schema
 from tasks.evidence import Compaction, Evidence, PromotionRefused, Roots, StoreError, Wrong, compact
 from tests.data import make_v1
 
