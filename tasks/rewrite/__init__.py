@@ -1,0 +1,1 @@
+"""Writes kernels from kernels: one optimization out, or in. So far by rules (rules/)."""
