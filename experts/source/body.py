@@ -105,6 +105,7 @@ class BodyReader:
             self._call(node)
         elif node.type in ("cast_expression", "compound_literal_expression"):
             self._literal(node)
+            self._array_cast(node)
         elif node.type == "subscript_expression":
             if id(node) not in self.consumed:
                 self._access(node)
@@ -124,6 +125,18 @@ class BodyReader:
             self._assign(node, node.get("argument"), operator(node), None)
         elif node.type == "binary_expression":
             self._unclear_cast(node)
+
+    def _array_cast(self, node: Syntax) -> None:
+        """`-(b[i]) - (c - d) * e` may read as a cast to an array `b[i]`, which no language here has."""
+        written = node.get("type") if node.type == "cast_expression" else None
+        declarator = written.get("declarator") if written is not None else None
+        # `(T (*)[4])p` has one, inside
+        if (
+            declarator is not None
+            and declarator.type == "abstract_array_declarator"
+            and not declarator.get("declarator")
+        ):
+            self.opaque.append(Opaque(node.span, "cast"))
 
     def _unclear_cast(self, node: Syntax) -> None:
         """`(REAL) - x` and `(REAL) * p` read as a subtraction and a product."""

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from .anchors import FILE, Anchor, StepKind, is_label, is_root
 from .body import BodyReader
@@ -102,6 +103,19 @@ class SourceView:
             for i in range(first, end)
             if code[i].text == name and code[i].kind == "word" and not (i and code[i - 1].text in (".", "->"))
         )
+
+    @cached_property
+    def tree(self) -> Syntax:
+        """The root of the syntax tree; spans are offsets into `text`.
+
+        Of a stand-in text: comments, preprocessor lines, attributes and OpenCL's qualifiers are missing, OpenCL's types
+        have other names, and its `<` is a `>`. So read names and operators through spans.
+        """
+        return parse(self._shadow.text, self.surface)[0]
+
+    def words(self, span: Span) -> str:
+        """The code of `span` in one spelling, without qualifiers: `float4 *` for `__global const float4*`."""
+        return self._shadow.words(span)
 
     def macros_that_mention(self, name: str) -> tuple[Macro, ...]:
         """The macros whose body holds the word: occurrences that `occurrences` does not see."""

@@ -457,6 +457,22 @@ def test_vector_casts_are_no_arithmetic() -> None:
     assert [(o.reason, o.span.of(found.text)) for o in found.opaque] == [("cast", "(R)-n")]
 
 
+def test_a_cast_to_an_array_is_a_difference() -> None:
+    difference = "(-(b[(n + 1) * 2 + i]) - (a[216 + i] - a[208 + i]) * 2)"
+    found = view(f"void f(float *a, float *b, int n, int i) {{ a[0] = {difference} * 3; }}", "opencl")
+    assert [o.reason for o in found.opaque] == ["cast"]
+    assert not view("void f(float *p) { g((float (*)[4])p); }", "opencl").opaque
+
+
+def test_tree_and_words() -> None:
+    text = "__kernel void f(__global float4 *A, int n) { if (n < 2) *(__global const  float4 *)A /* x */ = 0; }"
+    found = view(text, "opencl")
+    assert found.tree is found.tree and found.tree.span.end == len(text)
+    assert found.tree.children[0].type == "function_definition"
+    start = text.index("__global const")
+    assert found.words(Span(start, text.index(")A"))) == "float4 *"
+
+
 def test_comparisons_are_no_templates() -> None:
     code = "for (int i = 0; i < n && A[i] > (3); i++) {} for (int i = 0; i < n; i++) A[i << 2] = i <= (n) > (2);"
     found = cl(code)
