@@ -28,8 +28,10 @@ class Order(IntEnum):
     """Several elements in one operation."""
     STRUCTURE = 5
     """Staging, fusion, other algorithms."""
-    ENABLE = 6
+    UNROLL = 6
     """What lets the compiler keep values in registers: others are worth nothing without it."""
+    REGISTER = 7
+    """The tile that unrolling keeps there: without it there is nothing to unroll."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ _CORE = (
     Intent("bump-pointer", Order.STRUCTURE, "advance a pointer instead of computing an index", ("strength-reduction",)),
     Intent("skip-work", Order.STRUCTURE, "leave out what cannot change the result", ("early-exit",)),
     Intent("specialize-boundary", Order.STRUCTURE, "separate full tiles from tails", ("peel-tail",)),
-    Intent("unroll-loop", Order.ENABLE, "write a loop's iterations out", ("unroll",)),
+    Intent("unroll-loop", Order.UNROLL, "write a loop's iterations out", ("unroll",)),
     Intent(
-        "tile-registers", Order.ENABLE, "keep a tile of results in registers", ("register-tile", "register-blocking")
+        "tile-registers", Order.REGISTER, "keep a tile of results in registers", ("register-tile", "register-blocking")
     ),
 )
 

@@ -1,18 +1,19 @@
 /* klineage
 format = 1
 workload = "gemm"
-intents = ["tile-registers", "vectorize-accumulator", "vectorize-load", "vectorize-store", "unroll-loop", "stage-tile", "pack-operand", "block-k", "block-m", "block-n", "fuse-initialization", "bump-pointer", "hoist-index", "fuse-multiply-add", "hint-restrict", "fix-work-group"]
+intents = ["tile-registers", "vectorize-arithmetic", "vectorize-copy", "unroll-loop", "stage-tile", "pack-operand", "block-loop", "coarsen-work", "fuse-initialization", "bump-pointer", "hoist-invariant", "fuse-multiply-add", "hint-restrict", "fix-work-group", "align-storage"]
 options = ["-cl-std=CL1.2", "-cl-mad-enable"]
 [const]
 MR = 6
+NR = 16
 MT = 11
 NT = 16
 KC = 256
 PK = 16
 [require]
-whole_panels = "N % 16 == 0"
-whole_vectors = "K % 16 == 0"
-whole_steps = "KC % 16 == 0"
+whole_panels = "N % NR == 0"
+whole_vectors = "K % NR == 0"
+whole_steps = "KC % NR == 0"
 [workspace]
 Bp = { dtype = "f32", shape = ["N", "K"] }
 [[launch]]
@@ -22,16 +23,15 @@ block = [1]
 args = ["B", "Bp", "N", "K"]
 [[launch]]
 entry = "gemm"
-grid = ["cdiv(M, MR * MT)", "cdiv(N, 16 * NT)"]
+grid = ["cdiv(M, MR * MT)", "cdiv(N, NR * NT)"]
 block = [1, 1]
 args = ["A", "Bp", "C", "M", "N", "K"]
 */
 
 // C[M,N] = A[M,K] * B[K,N], row-major fp32. C is computed in tiles of MR x NR, and
 // a work-item has a block of MT x NT tiles. Work-groups are one work-item: PoCL runs
-// a work-group on one thread, and the vectors are written out.
-
-enum { NR = 16 };  // columns of a tile: the lanes of a float16
+// a work-group on one thread, and the vectors are written out. NR is the lanes of a
+// float16, and goes with it.
 
 // B[K,N] -> Bp[N/NR][K][NR]. In a panel of NR columns the inner loop of gemm reads
 // one stream; in B itself the steps of k are N apart, and for N a power of two they
@@ -91,7 +91,6 @@ __kernel void gemm(__global const float *restrict A, __global const float *restr
                 // of A need three), and are enough independent sums to hide the latency
                 // of multiply-add. With AVX-512's 32 registers MR = 12 does the same.
                 float16 acc[MR];
-                #pragma unroll
                 for (int r = 0; r < MR; r++)
                     acc[r] = 0.0f;
 
@@ -107,7 +106,6 @@ __kernel void gemm(__global const float *restrict A, __global const float *restr
 
                 // The first block of k writes C, so that no pass has to clear it.
                 __global float *c = C + (i0 + i) * N + j0 + j;
-                #pragma unroll
                 for (int r = 0; r < MR; r++) {
                     if (i + r < rows) {
                         __global float16 *row = (__global float16 *)(c + r * N);
