@@ -44,9 +44,14 @@ class Pool:
             return self._members[key]
 
     def fresh(self, case: Case) -> Member:
-        """New timed inputs, drawn anew: what a kernel could have kept of earlier ones must not help it."""
+        """New timed inputs, drawn anew: what a kernel could have kept of earlier ones must not help it.
+
+        From a generator of its own, so that threads can draw at once.
+        """
         with self._lock:
-            return self._draw(case, case.timed_distribution)
+            rng = self._rng.spawn(1)[0]
+        inputs = case.draw(rng, case.timed_distribution)
+        return Member(inputs, case.expect(inputs))
 
     def choice(self, names: list[str]) -> str:
         """One of the names, at random."""

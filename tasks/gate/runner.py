@@ -29,7 +29,7 @@ from experts.verdict import (
 )
 from skill_library.scrub import scrub
 from tasks.gate import cache as caching
-from tasks.gate import lock, sandbox
+from tasks.gate import lock, sandbox, statistics
 from tasks.gate.cache import Cache
 from tasks.gate.correctness import Checker, agenda, pages_needed
 from tasks.gate.launches import accepts, check_names, domain_shapes, plan, symbols
@@ -46,7 +46,7 @@ from tasks.gate.opencl import (
 from tasks.gate.pages import Pages, PagesError
 from tasks.gate.pool import Pool
 from tasks.gate.sanitize import sanitize
-from tasks.gate.timing import Bench, Lane, LaneFault, blame, profile
+from tasks.gate.timing import Bench, Lane, LaneFault, blame, prime, profile
 from tasks.gate.workers import Rejected
 
 CALL_SECONDS = 30.0
@@ -73,6 +73,8 @@ class Settings:
     isolation: Isolation | None = None
     """None: the best this machine has."""
     profile: bool = True
+    pairs: int = statistics.CHECKPOINTS[-1]
+    """Of samples, at most: a comparison that is not clear by then is undecided. One of the checkpoints."""
 
     def untimed(self) -> Settings:
         """The same without timing."""
@@ -150,20 +152,36 @@ class Outcome:
 
 
 def gate(
-    kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | None = None, progress: Progress | None = None
+    kernel: Kernel,
+    case: Case,
+    settings: Settings,
+    baseline: Kernel | None = None,
+    progress: Progress | None = None,
+    *,
+    ahead: Kernel | None = None,
 ) -> Outcome:
     """Gate a kernel, against a baseline if given; a harness error is tried once more.
 
+    `ahead` is a kernel that is likely to be asked about next: it is compiled and checked beside this one, before
+    anything is timed, and what is found is kept in the cache, where there is one.
+
     Raises GateUnavailable where this machine cannot do it, CaseError for a case.py that does not hold.
     """
-    outcome = _gate(kernel, case, settings, baseline, progress or _silent)
+    outcome = _gate(kernel, case, settings, baseline, progress or _silent, ahead)
     verdicts = (outcome.verdict, outcome.baseline)
     if any(verdict is not None and verdict.status is Status.HARNESS_ERROR for verdict in verdicts):
-        outcome = _gate(kernel, case, settings, baseline, progress or _silent)
+        outcome = _gate(kernel, case, settings, baseline, progress or _silent, None)
     return outcome
 
 
-def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | None, progress: Progress) -> Outcome:
+def _gate(
+    kernel: Kernel,
+    case: Case,
+    settings: Settings,
+    baseline: Kernel | None,
+    progress: Progress,
+    ahead: Kernel | None,
+) -> Outcome:
     courses = [_Course(kernel, case, settings, "candidate")]
     if baseline is not None:
         courses.append(_Course(baseline, case, settings, "baseline"))
@@ -174,10 +192,18 @@ def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | Non
         device = _device(settings, cache)
         facts = environment(settings.platform, device.facts)
         with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
-            with ThreadPoolExecutor(len(courses)) as threads:
+            with ThreadPoolExecutor(len(courses) + 1) as threads:
                 jobs = [
                     threads.submit(_check, course, device, env_id(facts), pool, cache, progress) for course in courses
                 ]
+                if (
+                    ahead is not None
+                    and settings.cache is not None
+                    and _known(courses[0], env_id(facts), cache)[1] is None
+                ):
+                    # It takes the core that a check leaves idle. What is found is for whoever asks about it.
+                    beside = _Course(ahead, case, settings, "next")
+                    threads.submit(_check, beside, device, env_id(facts), pool, cache, _silent)
             faults = [job.result() for job in jobs]
         profiled = None
         if settings.profile and not any(faults):
@@ -189,6 +215,15 @@ def _gate(kernel: Kernel, case: Case, settings: Settings, baseline: Kernel | Non
     if profiled is not None:
         verdicts[0] = courses[0].verdict(None, profiled)
     return Outcome(verdicts[0], verdicts[1] if baseline else None, facts, env_id(facts))
+
+
+def surroundings(settings: Settings) -> tuple[dict[str, str], str]:
+    """The environment that verdicts are reached in here, and its id. Raises GateUnavailable."""
+    try:
+        facts = environment(settings.platform, _device(settings, Cache(settings.cache)).facts)
+    except (DeviceMissing, sandbox.SandboxUnavailable) as error:
+        raise GateUnavailable(str(error)) from None
+    return facts, env_id(facts)
 
 
 def _check_room() -> None:
@@ -247,14 +282,7 @@ def _check(course: _Course, device: Device, env: str, pool: Pool, cache: Cache, 
     try:
         family = _accept(course, device.limits.compute_units)
         course.isolation = course.settings.isolation or sandbox.isolation()
-        key = caching.key(
-            kernel=course.kernel.kernel_id,
-            case=course.case.case_id,
-            env=env,
-            tier=course.settings.tier,
-            isolation=course.isolation,
-        )
-        known = cache.verdict(key, course.kernel.kernel_id, course.case.case_id)
+        key, known = _known(course, env, cache)
         if known is not None:
             course.recall(known)
             course.artifact = _lowered(course, env, cache)
@@ -264,6 +292,14 @@ def _check(course: _Course, device: Device, env: str, pool: Pool, cache: Cache, 
         return fault
     cache.keep_verdict(key, course.verdict())
     return None
+
+
+def _known(course: _Course, env: str, cache: Cache) -> tuple[str, Verdict | None]:
+    """Where its verdict through correctness is kept, and that verdict."""
+    kernel, case, settings = course.kernel, course.case, course.settings
+    isolation = settings.isolation or sandbox.isolation()
+    key = caching.key(kernel=kernel.kernel_id, case=case.case_id, env=env, tier=settings.tier, isolation=isolation)
+    return key, cache.verdict(key, kernel.kernel_id, case.case_id)
 
 
 def _correct(
@@ -326,6 +362,7 @@ def _time(
     faults: list[Rejected | None] = [None] * len(courses)
     lanes: list[Lane] = []
     with ExitStack() as stack:
+        stack.callback(bench.close)
         for course in courses:
             stack.enter_context(course.at(Stage.PROFILE))
         pages = stack.enter_context(Pages(bench.layout.nbytes, pool.seed()))
@@ -333,12 +370,9 @@ def _time(
             process = DeviceProcess(platform.opencl_name, pages, isolation=course.isolation)
             lanes.append(Lane(course.label, stack.enter_context(process), planned))
         try:
-            for course, lane in zip(courses, lanes, strict=True):
-                assert course.artifact is not None
-                with blame(lane):
-                    lane.process.device()
-                    lane.process.build(course.kernel, course.artifact.files)
-                    lane.process.open_pages()
+            with ThreadPoolExecutor(len(lanes)) as threads:
+                # Both boot and build at once; list() raises the first fault, in the order of the lanes.
+                list(threads.map(lambda course, lane: _ready(bench, course, lane), courses, lanes))
             found = profile(
                 bench,
                 pages,
@@ -347,6 +381,7 @@ def _time(
                 pool,
                 settings.timeout,
                 lambda done, total: progress("", "timing", done, total),
+                pairs=settings.pairs,
             )
         except LaneFault as fault:
             faults[lanes.index(fault.lane)] = fault.cause
@@ -356,6 +391,16 @@ def _time(
         course.stage = Stage.CORRECTNESS
         course.seconds.pop(Stage.PROFILE, None)
     return found, faults
+
+
+def _ready(bench: Bench, course: _Course, lane: Lane) -> None:
+    """Build the kernel in a worker that has started, and call it once. Raises LaneFault."""
+    assert course.artifact is not None
+    with blame(lane):
+        lane.process.device()
+        lane.process.build(course.kernel, course.artifact.files)
+        lane.process.open_pages()
+    prime(bench, lane, course.settings.timeout)
 
 
 def _silent(label: str, what: str, done: int, total: int) -> None:

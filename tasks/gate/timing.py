@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
@@ -82,6 +83,8 @@ class Bench:
 
     def __init__(self, case: Case, plans: Sequence[Plan], pool: Pool) -> None:
         self.case, self._pool = case, pool
+        # NumPy lets go of the interpreter for most of it. Idle threads sleep: nothing disturbs a sample.
+        self._threads = ThreadPoolExecutor(2)
         tensors = {tensor.name: tensor.nbytes for tensor in case.tensors}
         self.slots = max(2, min(MAX_CALLS + 1, MAX_SLOT_BYTES // max(1, sum(tensors.values()))))
         # Both kernels' scratch lies on the same pages too: where a buffer lies changes its speed.
@@ -96,6 +99,10 @@ class Bench:
         self._members: list[Member | None] = [None] * self.slots
         self._pattern = POISONS[0]
 
+    def close(self) -> None:
+        """End its threads."""
+        self._threads.shutdown()
+
     def spans(self, plan: Plan, slot: int) -> Layout:
         """Where this plan's buffers lie when it works on that slot."""
         spans = {tensor.name: self.layout.spans[f"{slot}:{tensor.name}"] for tensor in self.case.tensors}
@@ -106,14 +113,16 @@ class Bench:
     def renew(self, slots: range) -> None:
         """New inputs in these slots, and another poison for all."""
         self._pattern = POISONS[(POISONS.index(self._pattern) + 1) % len(POISONS)]
-        for slot in slots:
-            member = self._pool.fresh(self.case)
-            self._members[slot] = member
-            for name, array in member.inputs.items():
-                self._view(f"{slot}:{name}")[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        list(self._threads.map(self._renew, slots))
         for name, (_, nbytes) in self.layout.spans.items():
             if name.startswith("workspace:") or name.partition(":")[2] in self._pure_outputs:
                 self._view(name)[:] = poisoned(nbytes, self._pattern)
+
+    def _renew(self, slot: int) -> None:
+        member = self._pool.fresh(self.case)
+        self._members[slot] = member
+        for name, array in member.inputs.items():
+            self._view(f"{slot}:{name}")[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def sample(self, pages: Pages, lane: Lane, calls: int, timeout: float) -> Taken:
         """Run the first `calls` slots once each. Raises Rejected where the worker does not answer as it must."""
@@ -125,6 +134,15 @@ class Bench:
         lane.elapsed.append(time.perf_counter() - begun)
         lane.process.worker.pause()
         return Taken(pages.read(0, used), answer)
+
+    def judge_all(self, lanes: Sequence[Lane], taken: Sequence[Taken], calls: int, skip: int) -> None:
+        """Judge a sample of each lane. Raises LaneFault for the first lane at fault."""
+
+        def one(lane: Lane, found: Taken) -> None:
+            with blame(lane):
+                self.judge(lane, found, calls, skip)
+
+        list(self._threads.map(one, lanes, taken))
 
     def judge(self, lane: Lane, taken: Taken, calls: int, skip: int) -> None:
         """Check every output, input and guard zone of a sample, and note its times. Raises Rejected."""
@@ -174,6 +192,18 @@ class LaneFault(Exception):
         self.lane, self.cause = lane, cause
 
 
+def prime(bench: Bench, lane: Lane, timeout: float) -> None:
+    """Bind a lane's buffers and call its kernel once: the runtime compiles it for its group's size then.
+
+    Lanes may do this at once: nothing is timed or judged, and every sample writes the pages anew. Raises LaneFault.
+    """
+    with blame(lane):
+        for slot in range(bench.slots):
+            lane.process.bind(str(slot), lane.plan, bench.spans(lane.plan, slot))
+        lane.process.run(["0"], timeout)
+        lane.process.worker.pause()
+
+
 def profile(
     bench: Bench,
     pages: Pages,
@@ -182,12 +212,13 @@ def profile(
     pool: Pool,
     timeout: float,
     progress: Callable[[int, int], None],
+    *,
+    pairs: int,
 ) -> Profile:
-    """Time the candidate (first lane) alone, or against the baseline (second lane). Raises LaneFault."""
-    for lane in lanes:
-        with blame(lane):
-            for slot in range(bench.slots):
-                lane.process.bind(str(slot), lane.plan, bench.spans(lane.plan, slot))
+    """Time the candidate (first lane) alone, or against the baseline (second lane); both are primed. Raises LaneFault.
+
+    Ends undecided at the last checkpoint within `pairs`.
+    """
     bench.renew(range(bench.slots))
     fastest = min(_warm(bench, pages, lane, timeout) for lane in lanes)
     count = max(1, min(bench.slots - 1, ceil(SAMPLE_SECONDS / fastest)))
@@ -197,7 +228,8 @@ def profile(
             series.clear()
     deadline = time.monotonic() + MAX_SECONDS
     answer = Effect.UNDECIDED
-    checkpoints = statistics.CHECKPOINTS if len(lanes) == 2 else (SOLO_SAMPLES,)
+    paired = tuple(number for number in statistics.CHECKPOINTS if number <= pairs)
+    checkpoints = paired if len(lanes) == 2 else (SOLO_SAMPLES,)
     for checkpoint in checkpoints:
         while len(lanes[0].samples) < checkpoint and time.monotonic() < deadline:
             progress(len(lanes[0].samples), checkpoint)
@@ -217,9 +249,7 @@ def _pair(bench: Bench, pages: Pages, lanes: Sequence[Lane], calls: int, skip: i
     for lane in lanes:
         with blame(lane):
             taken.append(bench.sample(pages, lane, calls, timeout))
-    for lane, found in zip(lanes, taken, strict=True):
-        with blame(lane):
-            bench.judge(lane, found, calls, skip)
+    bench.judge_all(lanes, taken, calls, skip)
 
 
 def _profile(bench: Bench, lanes: Sequence[Lane], platform: Platform, count: int, answer: Effect) -> Profile:
