@@ -1,0 +1,1 @@
+"""Walks an expert kernel backward, one optimization at a time; see walk.py."""
