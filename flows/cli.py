@@ -1,7 +1,7 @@
 """The command line.
 
 Bad input is one line on stderr and exit code 2; a kernel that the gate rejects is exit code 1. Progress goes to stderr.
-`gate` and `cases` run without Prefect.
+`walk` and `demo` call the flows that a deployment runs; the others run without Prefect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from flows.commands import cases, data, doctor, gate
+from flows.commands import cases, data, demo, doctor, gate, show, walk
 from flows.commands.failure import Failure
 from tasks.gate.workers import Stopped, kill_all
 
@@ -32,6 +32,9 @@ _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 app.command("doctor")(doctor.command)
 app.command("gate")(gate.command)
 app.command("cases")(cases.command)
+app.command("walk")(walk.command)
+app.command("show")(show.command)
+app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
 
 

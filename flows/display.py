@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -10,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from experts.verdict import Effect, GateReport, Profile, Verdict
+from tasks.walk.trial import Tried
 
 _COLOURS = {Effect.FASTER: "green", Effect.SLOWER: "red", Effect.TIE: "cyan", Effect.UNDECIDED: "yellow"}
 
@@ -49,6 +51,44 @@ class GateProgress:
             # Either each kernel has its line, or both share one.
             self._progress.update(task, visible=bool(other) == bool(label))
         self._progress.update(self._tasks[label], description=what, completed=done, total=total or None)
+
+
+class WalkProgress:
+    """One line on stderr for each trial of a walk as it ends, and on a terminal what is going on now."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._status = self._console.status("", refresh_per_second=4)
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> WalkProgress:
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def note(self, text: str) -> None:
+        """What is going on."""
+        if self._console.is_terminal:
+            self._status.update(escape(text))
+        else:
+            self._console.print(f"[dim]{escape(text)}[/]")
+
+    def __call__(self, tried: Tried) -> None:
+        """A trial ended."""
+        mark = "[green]+[/]" if tried.accepted else "[red]-[/]"
+        place = tried.trial.edit.anchor if tried.trial.edit else ""
+        known = " [dim](recorded)[/]" if tried.recorded else ""
+        seconds = time.monotonic() - self._begun
+        self._console.print(
+            f"[dim]{seconds:5.0f} s[/] {mark} {escape(tried.trial.label)} [dim]{escape(place)}[/]: {tried.told}{known}"
+        )
+        if self._console.is_terminal:
+            self._status.update("gating the next step")
 
 
 def print_report(report: GateReport, file: Path, baseline: Path | None) -> None:

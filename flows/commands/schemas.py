@@ -14,12 +14,16 @@ from experts.verdict import GateReport
 from flows.commands.cases import CasesReport
 from flows.commands.data import CheckReport, CompactReport
 from flows.commands.doctor import DoctorReport
+from flows.ladder_view import LadderReport
+from tasks.walk.report import WalkReport
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 MODELS: dict[str, type[BaseModel]] = {
     "gate": GateReport,
     "cases": CasesReport,
     "doctor": DoctorReport,
+    "walk": WalkReport,
+    "show": LadderReport,
     "data-compact": CompactReport,
     "data-check": CheckReport,
 }
