@@ -48,6 +48,8 @@ class Rung:
     """identical, rederived or failed."""
     here: Ratio | None
     """On this rung; None where the forward step failed."""
+    slower: float | None
+    """t(state below) / t(state above), as the chain timed the two: known whether or not the step goes forward."""
     alone: Ratio | None
     """With everything else in place: measured straight from the expert. None where it was not, or was refused there."""
     simplified_us: float | None
@@ -89,7 +91,7 @@ class Ladder:
         found: list[float | None] = []
         product: float | None = 1.0
         for rung in self.rungs:
-            product = product * rung.here.ratio if product is not None and rung.here is not None else None
+            product = product * rung.slower if product is not None and rung.slower is not None else None
             found.append(product)
         return tuple(found)
 
@@ -168,6 +170,7 @@ def ladder(attempts: pd.DataFrame, transitions: pd.DataFrame, lineage_id: str) -
                 simplified_id=step["simplified_id"],
                 forward=step["forward"],
                 here=here,
+                slower=1 / down["ratio"] if down is not None and down["ratio"] is not None else None,
                 alone=_ratio(alone.get(down["writer"]), turned=True) if down is not None else None,
                 simplified_us=down["candidate_us"] if down is not None else None,
             )

@@ -211,8 +211,7 @@ class BodyReader:
         origin = pointer.origin if pointer is not None else ()
         if pointer is not None and pointer.above is not None:
             origin = (*origin, pointer.above)
-        # an offset outside a cast counts elements of the cast, which `origin` does not
-        if pointer is None or len(origin) > 1 or (pointer.cast is not None and pointer.above is not None):
+        if pointer is None or (pointer.above is not None and not _adds_up(pointer)):
             self.opaque.append(Opaque(node.span, "pointer"))
             return
         form: AccessForm = "vload" if loads else "vstore"
@@ -263,11 +262,11 @@ class BodyReader:
             return
         origin, above = pointer.origin, pointer.above
         if subscript:
-            if above is not None and (origin or pointer.cast is not None):
-                clear = False
+            if above is not None:
+                clear = _adds_up(pointer)
+                origin = (*origin, above)
             else:
                 clear = not origin or pointer.by_address or pointer.cast is not None
-                origin = origin or ((above,) if above is not None else ())
         else:
             added = (above,) if above is not None else ()
             # without a cast, `*t[i]` reads through t[i]
@@ -351,6 +350,14 @@ class BodyReader:
 
 def _at(item: Variable | Access | Call | Assignment | VectorLiteral) -> int:
     return item.declarator.start if isinstance(item, Variable) else item.span.start
+
+
+def _adds_up(pointer: Pointer) -> bool:
+    """Whether what is added outside is an index of the base of its own, behind those of the origin: `t[i] + j`.
+
+    Outside a cast it counts elements of the cast; to `&t[i]` it is added where `i` is, not behind it.
+    """
+    return pointer.cast is None and not pointer.by_address
 
 
 def _leads_somewhere(variable: Variable) -> bool:

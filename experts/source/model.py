@@ -164,8 +164,14 @@ class Access:
 
     The element is `base[origin...]`, seen as `cast`, then `[indices...]`:
     `A[i]`: indices (i); `*(A + i)`: indices (i); `(A + i)[j]`: origin (i), indices (j); `*(float4 *)(A + i)`:
-    origin (i), cast `float4 *`, no index; `vload4(j, A + i)`: origin (i), indices (j), width 4.
+    origin (i), cast `float4 *`, no index; `vload4(k, A + i)`: origin (i), indices (k), width 4.
     Without a cast, origin and indices of one dimension add up; `*p` has neither.
+
+    The origin may have several indices, outermost first: `*(float4 *)&t[i][j]`: origin (i, j), cast `float4 *`;
+    `(t[i] + j)[k]`: origin (i, j), indices (k), which is `t[i][j + k]`. The index of a vload or vstore counts whole
+    vectors of `width` elements of the last dimension: `vload4(k, &t[i][j])` and `vload4(k, t[i] + j)`: origin (i, j),
+    indices (k), lane by lane `t[i][j + k * 4 + lane]`. Where the origin has one index less than its base can take,
+    it starts at 0 of the last dimension: `vload4(k, t[i])`: origin (i), lane by lane `t[i][k * 4 + lane]`.
     """
 
     anchor: Anchor

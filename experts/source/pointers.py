@@ -100,6 +100,9 @@ def read_pointer(node: Syntax, context: Context, pointers: Collection[str]) -> P
             else:
                 start = (term,)
         elif node.type == "subscript_expression" or (node.type == "pointer_expression" and operator(node) == "&"):
+            # `t[i].rows`: its members stand behind an index, not before
+            if members:
+                return None
             if node.type == "pointer_expression":
                 consumed.append(node)
                 target = node.get("argument")

@@ -97,8 +97,13 @@ class Types:
     def _element(self, access: Access) -> str | None:
         declared = [v for v in (*self.function.parameters, *self.function.variables) if v.name == access.base]
         declared = declared or [v for v in self.view.variables if v.name == access.base]
-        depth = len(access.indices) if access.form == "subscript" else 1
-        fits = len(declared) == 1 and declared[0].pointer_depth + len(declared[0].dims) == depth
+        if len(declared) != 1:
+            return None
+        depth = declared[0].pointer_depth + len(declared[0].dims)
+        if access.width is not None:  # `vload4(0, &t[i][j])`, `vload4(0, t[i])`
+            fits = depth in (len(access.origin), len(access.origin) + 1)
+        else:
+            fits = depth == (len(access.indices) if access.form == "subscript" else 1)
         return declared[0].base_type if fits else None
 
     def _component(self, node: Syntax) -> str | None:

@@ -106,7 +106,7 @@ def _indexes_private(function: Function, loop: Loop) -> bool:
     return any(
         access.base in private
         and loop.span.contains(access.span)
-        and any(loop.induction.name in words(index.text) for index in access.indices)
+        and any(loop.induction.name in words(index.text) for index in (*access.origin, *access.indices))
         for access in function.accesses
     )
 

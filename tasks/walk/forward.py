@@ -1,14 +1,17 @@
 """Forward steps: for each accepted step of a walk, the edit that puts the optimization back.
 
-It is found again on the simplified state, by the rule and not from the walk's memory of the text above. Where it gives
-the state above letter for letter, that state's verdict and the chain's timing serve. Else the result is gated twice:
-against the state above (it must not be slower beyond the margin), and against the simplified state (the effect).
+The place is found again on the simplified state, by the rule and not from the walk's memory of the text above: under
+the same anchor, or, where vectors and the loops over their lanes go by different names, on the same lines. Where the
+edit gives the state above letter for letter, that state's verdict and the chain's timing serve. Else the result is
+gated twice: against the state above (it must not be slower beyond the margin), and against the simplified state (the
+effect).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Literal
 
 from experts.kernel import Kernel
@@ -52,13 +55,28 @@ def forward(walked: Walked, rules: Sequence[Rule], submit: Submit) -> list[Forwa
 def _derived(step: Step, rules: Sequence[Rule]) -> tuple[Kind, Edit | None, Kernel | None]:
     wanted = step.inverse
     places = next(rule for rule in rules if rule.name == wanted.rule).addable(step.simplified)
-    if all(edit.place != wanted.place for edit in places.edits):
-        return "failed", None, None
     try:
         result, _ = apply(step.simplified, wanted)
     except NotApplicable:
         return "failed", wanted, None
+    touched = _touched(step.simplified, result)
+    if not any(edit.place == wanted.place or _touches(step.simplified, edit, touched) for edit in places.edits):
+        return "failed", None, None
     return ("identical" if result.kernel_id == step.above.kernel_id else "rederived"), wanted, result
+
+
+def _touches(kernel: Kernel, edit: Edit, lines: set[int]) -> bool:
+    """Whether an edit that the rule found changes one of these lines."""
+    try:
+        return not lines.isdisjoint(_touched(kernel, apply(kernel, edit)[0]))
+    except NotApplicable:
+        return False
+
+
+def _touched(before: Kernel, after: Kernel) -> set[int]:
+    """The numbers of the lines of `before` that are others in `after`, or that new ones stand before."""
+    matcher = SequenceMatcher(None, before.text.splitlines(), after.text.splitlines(), autojunk=False)
+    return {line for tag, i, j, _, _ in matcher.get_opcodes() if tag != "equal" for line in range(i, max(j, i + 1))}
 
 
 def _concluded(

@@ -254,12 +254,24 @@ def test_no_induction_where_the_body_changes_the_variable(body: str) -> None:
         ("g(&A[i]);", ("A", "address", (), None, ("i",), None)),
         ("y = vload4(i, A + n);", ("A", "read", ("n",), None, ("i",), None)),
         ("vstore4(y, 0, &A[i]);", ("A", "write", ("i",), None, ("0",), None)),
+        # rows of an array, lane by lane: t[i][j + k * 4 + lane], and t[i][k * 4 + lane]
+        ("y = vload4(k, &t[i][j + 1]);", ("t", "read", ("i", "j + 1"), None, ("k",), None)),
+        ("y = vload4(k, t[i] + j + 1);", ("t", "read", ("i", "j + 1"), None, ("k",), None)),
+        ("y = vload4(k, t[i]);", ("t", "read", ("i",), None, ("k",), None)),
+        ("y = vload4(0, (t[i]) + j);", ("t", "read", ("i", "j"), None, ("0",), None)),
+        ("vstore4(y, k, &t[i][j]);", ("t", "write", ("i", "j"), None, ("k",), None)),
+        ("y = vload4(k, &cube[1][i][j]);", ("cube", "read", ("1", "i", "j"), None, ("k",), None)),
+        ("y = vload4(k, (__local float *)&t[i][j]);", ("t", "read", ("i", "j"), "float *", ("k",), None)),
+        ("x = (t[i] + j)[k];", ("t", "read", ("i", "j"), None, ("k",), None)),
+        ("x = (&t[i][j])[k];", ("t", "read", ("i", "j"), None, ("k",), None)),
+        ("x = *(t[i] + j);", ("t", "read", (), None, ("i", "j"), None)),
         ("x = p->rows[i];", ("p", "read", (), None, ("i",), None)),
         ("x = p->size;", ("p", "read", (), None, (), "size")),
     ],
 )
 def test_access(statement: str, expected: tuple[object, ...]) -> None:
-    found = cl(f"float t[4][4]; float4 v[4], y; float x; int i, j; {statement}", "__global float *A, __global S *p")
+    declared = "float t[4][4], cube[2][4][4]; float4 v[4], y; float x; int i, j, k;"
+    found = cl(f"{declared} {statement}", "__global float *A, __global S *p")
     (access,) = found.entries[0].accesses
     origin, indices = tuple(e.text for e in access.origin), tuple(e.text for e in access.indices)
     assert (access.base, access.mode, origin, access.cast, indices, access.component) == expected
@@ -274,13 +286,40 @@ def test_access(statement: str, expected: tuple[object, ...]) -> None:
         "x = **q;",
         "x = A[i, 2];",
         "x = *((A + i) + (i + 1));",
+        # what is added to `&t[i][j]` is added to j, and is no index of its own
+        "y = vload4(0, &t[i][j] + k);",
+        "y = vload4(0, &A[i] + k);",
+        "x = (&t[i][j] + k)[1];",
+        "y = vload4(0, (__local float *)t[i] + k);",
+        "vstore4(y, 0, (t + 1)[i] + k);",
+        "y = vload4(0, *q + k);",
+        # a member of one of several: not `t.rows[i]`
+        "y = vload4(0, s[i].rows);",
+        "y = vload4(0, s[i].rows + k);",
+        "x = *(s[i].rows + k);",
+        "y = *(float4 *)s[i].rows;",
     ],
 )
 def test_unclear_access_is_opaque(statement: str) -> None:
-    found = cl(f"float x; __global float **q; {statement}")
+    found = cl(f"float x, t[4][4]; float4 y; struct S s[4]; int i, j, k; __global float **q; {statement}")
     assert {o.reason for o in found.opaque} == {"pointer"}
     start = found.text.index(statement)
     assert found.is_opaque(Span(start, start + len(statement))) and not found.is_opaque(Span(0, 10))
+
+
+def test_rows_read_by_vload_hide_nothing() -> None:
+    """What stands in the index of a row is seen, too, and the row is one access."""
+    found = cl("float t[4][4]; int at[2]; A[0] = vload4(0, &t[at[1]][at[0]]).x; vstore4(0.0f, 1, t[at[0]] + at[1]);")
+    assert [(a.base, a.form) for a in found.entries[0].accesses] == [
+        ("A", "subscript"),
+        ("t", "vload"),
+        ("at", "subscript"),
+        ("at", "subscript"),
+        ("t", "vstore"),
+        ("at", "subscript"),
+        ("at", "subscript"),
+    ]
+    assert not found.opaque
 
 
 def test_calls_assignments_literals() -> None:

@@ -18,7 +18,7 @@ from tasks.rewrite.rules.lanes import VectorLanes
 from tests.rewrite.lane_kernels import random_kernel
 
 RULE = VectorLanes()
-EXPERT = load(Path(__file__).parents[2] / "experts" / "gemm" / "expert.cl")
+EXPERT, ATTENTION = (load(Path(__file__).parents[2] / "experts" / w / "expert.cl") for w in ("gemm", "fmha"))
 VECTOR = re.compile(r"\b(?:float|u?int|u?char)(?:2|4|8|16)\b|\bv(?:load|store)(?:2|4|8|16)\b")
 PARAMETERS = "__global const float *A, __global const float *B, __global float *C, int M, int N, int K"
 ARGUMENTS = '["A", "B", "C", "M", "N", "K"]'
@@ -326,6 +326,53 @@ EXACT = {
         C[M] = tile[0][0] + tile[M][3];
         """,
     ),
+    "rows of arrays": (
+        """
+        __local float t[8][48], u[2][3][40];
+        *(__local float4 *)&t[M][N + 1] = *(__global const float4 *)(A + K) * s;
+        *(__local float4 *)t[M] += *(__local float4 *)&u[1][N][K - 2];
+        ((__local float4 *)t[N])[K] = 0.0f;
+        """,
+        f"""
+        __local float t[8][48], u[2][3][40];
+        {lanes(4)}
+            t[M][N + 1 + lane] = A[K + lane] * s;
+        {lanes(4)}
+            t[M][lane] += u[1][N][K - 2 + lane];
+        {lanes(4)}
+            t[N][K * 4 + lane] = 0.0f;
+        """,
+    ),
+    "rows of arrays by vload": (
+        """
+        __local float t[8][40];
+        vstore4(vload4(0, A + N) * 2.0f, 0, &t[M][N + 1]);
+        vstore4(vload4(1, t[M]), 0, C);
+        vstore4(vload4(K, &t[M][1]), 1, C);
+        """,
+        f"""
+        __local float t[8][40];
+        {lanes(4)}
+            t[M][N + 1 + lane] = A[N + lane] * 2.0f;
+        {lanes(4)}
+            C[lane] = t[M][1 * 4 + lane];
+        {lanes(4)}
+            C[1 * 4 + lane] = (&t[M][1])[K * 4 + lane];
+        """,
+    ),
+    "an index that may wrap around": (
+        """
+        __local float t[8][40];
+        uint u = N;
+        *(__global float4 *)&C[u - 4] = *(__local float4 *)&t[M][u + K];
+        """,
+        f"""
+        __local float t[8][40];
+        uint u = N;
+        {lanes(4)}
+            C[u - 4 + lane] = t[M][u + K + lane];
+        """,
+    ),
     "scalars of other types": (
         """
         float4 v = 2.0;
@@ -391,12 +438,14 @@ OTHER_WORDS = [
     ("vstore4(v, (M + 1), C);", "C[(M + 1) * 4 + lane] = v[lane];", "vstore4(v, M + 1, C);"),
     ("vstore4(v, 0, C + M - u);", "(C + M - u)[lane] = v[lane];", "vstore4(v, 0, C + M - u);"),
     ("v = (v) * (v);", "v[lane] = v[lane] * v[lane];", "v = v * v;"),
+    ("v = vload4(0, t[M] + N + 1);", "v[lane] = t[M][N + 1 + lane];", "v = vload4(0, &t[M][N + 1]);"),
+    ("v = vload4(K, t[M] + N);", "v[lane] = (t[M] + N)[K * 4 + lane];", "v = vload4(K, t[M] + N);"),
 ]
 
 
 @pytest.mark.parametrize(("before", "lane", "after"), OTHER_WORDS)
 def test_other_words(before: str, lane: str, after: str) -> None:
-    state = kernel(f"float4 v = 0.0f;\n{before}\nC[0] = v.x;", PARAMETERS + ", uint u")
+    state = kernel(f"__local float t[8][40];\nfloat4 v = 0.0f;\n{before}\nC[0] = v.x;", PARAMETERS + ", uint u")
     result = removed(state)
     assert f"\n        {lane}\n" in result.text
     back = there_and_back(state)
@@ -490,6 +539,14 @@ OVERLAPS = {
     "__global const float *p = A + 1; p += 3; vstore4(vload4(0, p), 0, C);": None,
     "__global float *p = C; p = M ? C : C + 4; vstore4(vload4(0, A), 0, p);": "what it writes into is not certain",
     "__local float t[64]; vstore4(vload4(0, C), 0, t);": None,
+    "__local float t[4][64]; vstore4(vload4(0, C), 0, &t[M][N]);": None,
+    "__local float t[4][64]; vstore4(vload4(0, &t[M][N]) * 2.0f, 0, &t[M][N]);": None,
+    "__local float t[4][64]; vstore4(vload4(N, t[M]), K, t[M]);": None,
+    "__local float t[4][64]; vstore4(vload4(0, &t[M][N]), 0, &t[M][K]);": "what it reads may overlap what it writes",
+    "__local float t[4][64]; vstore4(vload4(0, &t[M][N]), 0, &t[K][N]);": "what it reads may overlap what it writes",
+    "__local float t[4][64]; vstore4(vload4(N, t[M]), N, t[K]);": "what it reads may overlap what it writes",
+    "__local float *__local p[4]; vstore4(vload4(0, &p[M][1]), 0, C);": "what it reads may overlap what it writes",
+    "__local float *__local p[4]; vstore4(vload4(0, C), 0, &p[M][1]);": "what it writes into is not certain",
     "float t[64]; vstore4(vload4(0, t + 1), 0, C);": None,
     "__global float4 *p = (__global float4 *)C; p[M] = p[N] + p[0];": None,
     "__global float4 *p = (__global float4 *)C, *q = p + 1; p[M] = q[N];": "what it reads may overlap what it writes",
@@ -609,6 +666,34 @@ ADDED = {
         "vstore8(vload8(0, C + M) + vload8(0, A), 0, C + M);",
     ),
     "a scalar": (f"{lanes(2)} C[lane] = 1.0f;", "vstore2((float2)(1.0f), 0, C);"),
+    "rows of arrays": (
+        f"""
+        __local float t[8][40], u[2][3][41];
+        {lanes(4)}
+            t[M][N + 1 + lane] = A[N + lane] * s;
+        {lanes(4)}
+            C[lane] = t[M][(N - 1) + lane] + t[M + 1][lane];
+        {lanes(4)}
+            C[4 + lane] = u[1][M][K + lane] + u[0][(int)A[0]][K * 4 + lane];
+        """,
+        """
+        __local float t[8][40], u[2][3][41];
+        vstore4(vload4(0, A + N) * s, 0, &t[M][N + 1]);
+        vstore4(vload4(0, &t[M][(N - 1)]) + vload4(0, t[M + 1]), 0, C);
+        vstore4(vload4(0, &u[1][M][K]) + vload4(K, u[0][(int)A[0]]), 0, C + 4);
+        """,
+    ),
+    "an index that may wrap around": (
+        f"""
+        uint u = N;
+        {lanes(4)}
+            C[u - 4 + lane] = A[u + M * 2 + lane] + B[(u + M) + lane] + B[u * 3 + lane];
+        """,
+        """
+        uint u = N;
+        vstore4(vload4(0, &A[u + M * 2]) + vload4(0, B + (u + M)) + vload4(0, B + u * 3), 0, &C[u - 4]);
+        """,
+    ),
     "variables": (
         f"""
         float x[4], acc[2][4];
@@ -649,9 +734,11 @@ def test_added(name: str) -> None:
     for edit in RULE.addable(state).edits:
         new, back = RULE.apply(state, edit)
         again, forth = RULE.apply(new, back)
+        assert back.place in {e.place for e in RULE.removable(new).edits}
         assert RULE.apply(again, forth)[0].text == new.text
 
 
+FURTHER = "a sum, a cast or an address that is indexed further"
 NOT_ADDED = {
     f"{lanes(4)} C[lane] = lane;": "lanes of another type are assigned",
     f"{lanes(4)} C[lane] = A[lane] * lane;": "* on lanes",
@@ -671,6 +758,14 @@ NOT_ADDED = {
     f"float x[4]; {lanes(4)} x[lane] = x[3];": "it reads one lane of the vector that it writes",
     f"uchar x[4]; {lanes(4)} x[lane] = x[lane] + 1;": "lanes of another type are assigned",
     f"__local float t[4][4]; {lanes(4)} t[lane][M] = 0; ": "an index in which the lane does not come last",
+    f"__local float t[4][9]; {lanes(4)} t[M][N + lane] = t[K][N + lane];": "what it reads may overlap what it writes",
+    f"volatile __local float t[4][9]; {lanes(4)} t[M][N + lane] = 0.0f;": "t is volatile",
+    f"float t[4][9]; {lanes(4)} t[M][N + lane] = 0.0f;": "t is an array that is indexed otherwise, too",
+    f"__local float t[4][9]; {lanes(4)} C[lane] = (t + 1)[M][N + lane];": FURTHER,
+    f"__local float t[4][9]; {lanes(4)} C[lane] = (&t[M][N])[K + lane];": FURTHER,
+    f"__local float t[4][9]; {lanes(4)} C[lane] = (t[M] + N)[K + lane];": FURTHER,
+    f"{lanes(4)} C[lane] = (A + M)[N + lane];": FURTHER,
+    f"{lanes(4)} C[lane] = ((__global float *)A)[N + lane];": FURTHER,
     f"{lanes(4)} C[lane] = A[lane]; {lanes(8)} C[lane] = A[lane]; {lanes(4)} C[lane] = A[i++];": None,
 }
 
@@ -739,6 +834,35 @@ def test_the_expert_comes_back_in_any_order() -> None:
             state, _ = RULE.apply(state, back)
         assert state.text == EXPERT.text
     assert len(results) == 1
+
+
+def test_each_step_of_the_attention_expert_is_found_again() -> None:
+    """Rows of arrays: the lanes are found as if a person had written them, and come out of that the same."""
+    state, taken = ATTENTION, []
+    while edits := RULE.removable(state).edits:
+        above, edit = state, edits[0]
+        state, back = RULE.apply(above, edit)
+        taken.append(edit.anchor)
+        assert RULE.apply(state, back)[0].text == above.text
+        (forward,) = [e for e in RULE.addable(state).edits if e.place == back.place]
+        forth, undo = RULE.apply(state, forward)
+        assert undo.place in {e.place for e in RULE.removable(forth).edits}
+        assert RULE.apply(forth, undo)[0].text == state.text
+    assert taken == [
+        "fmha/loop[i]/loop[d]/access[Qs]#0",
+        "fmha/loop[j0]/loop[j]/loop[i]/var[acc]",
+        "fmha/loop[j0]/loop[d]/loop[i]/var[acc]",
+    ]
+    for edit in RULE.addable(state).edits:
+        state, _ = RULE.apply(state, edit)
+    for line in (
+        "vstore16(vload16(0, src + d) * scale, 0, &Qs[i][d]);",
+        "float16 acc[MR];",
+        "float16 kd = vload16(0, k);",
+        "acc[r] += Qs[i + r][d] * kd;",
+        "vstore16(acc[r], 0, &P[i + r][j]);",
+    ):
+        assert f" {line}\n" in state.text
 
 
 def test_places_outlive_other_edits() -> None:

@@ -90,6 +90,35 @@ KERNELS = {
     vstore4(sum, lid, C + row * N + col);
 """,
     ),
+    "rows of a padded array": (
+        "__global const float *A, __global const float *B, __global float *C, int M, int N, int K",
+        '"cdiv(N, 32)", "cdiv(M, 2)"',
+        "2, 1",
+        32,
+        """
+    __local float tile[3][35];
+    int lid = get_local_id(0), i = get_group_id(1) * 2 + lid, col = get_group_id(0) * 32;
+    uint half_ = lid * 16;
+    float sum[32] = {0.0f};
+    for (int k = 0; k < K; k++) {
+        vstore16(vload16(0, B + k * N + col + (int)half_), 0, &tile[k % 2 + 1][1 + half_]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (i < M)
+            for (int j = 0; j < 32; j++)
+                sum[j] += A[i * K + k] * tile[k % 2 + 1][j + 1];
+    }
+    __local float rows[2][32 + 5];
+    for (int j = 0; j < 32; j++)
+        rows[lid][j + 5] = sum[j];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i < M) {
+        vstore8(vload8(1, &rows[lid][5]), 1, C + i * N + col);
+        vstore8(vload8(0, rows[lid] + 5), 0, C + i * N + col);
+        vstore8(vload8(2, &rows[lid][5]), 2, C + i * N + col);
+        vstore8(vload8(0, &rows[lid][24 + 5]), 3, C + i * N + col);
+    }
+""",
+    ),
     "moving pointers": (
         "__global const float *A, __global const float *B, __global float *C, int M, int N, int K",
         '"cdiv(N, 32)", "M"',

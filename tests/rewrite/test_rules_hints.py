@@ -293,6 +293,7 @@ def test_align_stays_while_something_may_need_it(use: str, reason: str) -> None:
     "use",
     [
         "float4 v = vload4(0, t);",
+        "__local float u[2][8]; vstore4(vload4(0, &u[1][M]) + vload4(1, u[0] + 2), 0, t);",
         "__local float *p = t + 2; p[1] = p[0]; p += 4; *p = 1.0f;",
         "event_t e = async_work_group_copy(t, A, 8, 0); wait_group_events(1, &e);",
     ],

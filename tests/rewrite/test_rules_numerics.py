@@ -129,6 +129,12 @@ def test_other_functions_are_none() -> None:
         ("c = x * b + c;", None, ""),
         ("c = a * 2 + c;", None, ""),
         ("c = a * b + 1.0;", None, ""),
+        (
+            "float t[4][8]; v = vload4(0, &t[M][4]) * w + vload4(1, t[N]);",
+            "0",
+            "float t[4][8]; v = mad(vload4(0, &t[M][4]), w, vload4(1, t[N]));",
+        ),
+        ("float t[4][4][8]; v = vload4(0, t[M]) * w + v;", None, ""),
         ("c = A[M] * A[N] + C[K];", "0", "c = mad(A[M], A[N], C[K]);"),
     ],
 )
@@ -225,6 +231,9 @@ def test_padding_texts(length: str, after: str) -> None:
         ("T + 1", "(*t)[x] = 0.0f;", ""),
         ("T + 1", "t[0][0] = sizeof(t);", "as a whole"),
         ("T + 1", "*(__local float4 *)&t[y][0] = 0.0f;", "pointer"),
+        ("T + 1", "vstore4(v, 0, &t[y][x]);", "pointer"),
+        ("T + 1", "vstore4(v, 1, t[y]);", "pointer"),
+        ("T + 1", "v = vload4(0, t[y] + x);", "pointer"),
         ("T + 1", "USE;", "macro"),
         ("T + M", "t[y][x] = 0.0f;", "not known"),
         ("T + ZERO", "t[y][x] = 0.0f;", "not positive"),

@@ -43,7 +43,7 @@ class ShrinkConstant:
             fault = _fault(kernel, name, role)
             low = 0 if role.padding else 1
             if fault is None and value <= low:
-                fault = "it is as small as it gets"
+                continue  # there is nothing to take out
             smallest = _first(kernel, name, _smaller(low, value)) if fault is None else None
             if fault is None and smallest is None:
                 fault = "the manifest allows no smaller value"

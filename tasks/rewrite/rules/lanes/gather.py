@@ -313,11 +313,11 @@ class VectorGatherer(ScalarWriter):
         base, index = element.base, element.index
         if form == "v":
             where = self._stripped(index) if element.scaled else "0"
+            offset = index if not element.scaled else ""
+            self._followed(strip(node.get("argument") or node), bool(offset))
             pointer = self._stripped(base)
-            if self._deep(strip(node.get("argument") or node)):
-                raise Unclear("a row of an array of several dimensions")
-            if index and not element.scaled:
-                pointer = f"{base} + {index}"
+            if offset:
+                pointer = f"&{base}[{offset}]" if self._kept_whole(node) else f"{base} + {offset}"
             return f"vload{self.width}({where}, {pointer})"
         cast = f"({self._pointer_type(owner, kind)})"
         if form == "i":
@@ -325,7 +325,7 @@ class VectorGatherer(ScalarWriter):
                 raise Unclear("an index that counts no vectors")
             return f"({cast}{base})[{self._stripped(index)}]"
         offset = f"{index} * {self.width}" if element.scaled else index
-        if index and strip(node.get("argument") or node).type == "subscript_expression":  # a row of an array
+        if index and self._kept_whole(node):
             return f"*{cast}&{base}[{offset}]"
         return f"*{cast}({base} + {offset})" if index else f"*{cast}{base}"
 
@@ -333,15 +333,32 @@ class VectorGatherer(ScalarWriter):
         kept = [q for q in owner.variable.qualifiers if not q.on_pointer and q.kind in ("address_space", "const")]
         return " ".join((*(q.text for q in sorted(kept, key=lambda q: q.span)), self.type_name(element), "*"))
 
+    def _kept_whole(self, node: Syntax) -> bool:
+        """Whether the index without the lane is written `&p[i]`, not `p + i`.
+
+        So it is in a row of an array, and where its terms one by one may not give what their sum gives, as it wraps.
+        """
+        scope = self.scope
+        if strip(node.get("argument") or node).type == "subscript_expression":
+            return True
+        index = strip(index_node(node))
+        left, right = index.get("left"), index.get("right")
+        part = right if left is not None and left.type == "identifier" and self.varies(left) else left
+        terms: list[Syntax] = []
+        while part is not None and part.type == "binary_expression" and scope.operator(part) in ("+", "-"):
+            terms += part.all("right")
+            part = part.get("left")
+        kinds = [scope.type_of(t) for t in (*terms, *([part] if part is not None else []))]
+        return bool(terms) and any(not k.scalar or k.element == "uint" for k in kinds)
+
     @staticmethod
-    def _deep(pointer: Syntax) -> bool:
-        """Whether a pointer leads into an array of arrays, where the view does not follow a vload."""
-        taken = 0
-        if pointer.type == "pointer_expression":
-            pointer, taken = strip(pointer.get("argument") or pointer), -1
+    def _followed(pointer: Syntax, moves: bool) -> None:
+        """Whether the view follows a vload from a pointer, to which something may be added. Raises Unclear."""
+        row = pointer.type == "subscript_expression"
         while pointer.type == "subscript_expression":
-            pointer, taken = strip(pointer.get("argument") or pointer), taken + 1
-        return taken > 0
+            pointer = strip(pointer.get("argument") or pointer)
+        if (row or moves) and pointer.type != "identifier":
+            raise Unclear("a sum, a cast or an address that is indexed further")
 
     def target(self, node: Syntax) -> str:
         """What an assignment of lanes writes, as it would be read: `vload4(i, p)` too. Raises Unclear."""

@@ -81,7 +81,9 @@ class Memory:
         if name in seen:
             return frozenset()
         changes = self._assigned.get(name, [])
-        if name.variable.is_array or (name.type.width > 1 and name.type.depth == 0):
+        # an array of pointers leads elsewhere
+        numbers = name.variable.is_array and not name.variable.pointer_depth
+        if numbers or (name.type.width > 1 and name.type.depth == 0):
             return frozenset({name})
         if not name.variable.is_pointer or name.type.depth != 1:
             return None

@@ -226,7 +226,7 @@ class VectorWriter(ScalarWriter):
         if plain.type == "pointer_expression" and scope.operator(plain) == "&":
             target = strip(plain.get("argument") or plain)
             inner = target.get("argument")
-            if target.type == "subscript_expression" and inner is not None and inner.type in _PLACES[:2]:
+            if target.type == "subscript_expression" and inner is not None and strip(inner).type in _PLACES[:2]:
                 index = index_node(target)
                 text = self.scalar(index)
                 return Element(self.scalar(inner), text if is_term(scope, index) else f"({text})", False, roots)
