@@ -1,9 +1,10 @@
-"""One expert walked many times: fresh roots, and runs killed with SIGKILL at a random moment and started again.
+"""One expert walked many times: on fresh roots, and killed with SIGKILL at a random moment and started again.
 
     python -m benchmarks.walks --kernel experts/gemm/expert.cl --case gemm/256-f32 --fresh 2 --killed 10
 
-Every run has a root of its own, without a cache. Wanted: one chain, one lineage id, the same attempt ids in all, none
-missing and none written twice. A row a run; the last lines say whether it held.
+Every run has a root of its own. Fresh ones have no cache; the killed ones share what the first compiled and checked, and
+are killed some moments after a random number of rows, so that no kill comes too late. Wanted: one chain, one lineage
+id, the same attempt ids in all, none missing and none written twice. A row a run; the last lines say whether it held.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import random
 import signal
 import subprocess
@@ -28,6 +28,7 @@ from experts.ids import content_id
 from tasks.evidence import Roots, journal
 from tasks.evidence.store import Evidence
 
+LINGER_SECONDS = 2.0
 _FIELDS = (
     "run",
     "killed_after_s",
@@ -88,15 +89,16 @@ def main() -> None:
     with arguments.out.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(_FIELDS)
-        for number in range(arguments.fresh):
-            runs.append(_run(f"fresh-{number}", arguments, None))
-            writer.writerow(runs[-1].row())
-            file.flush()
-        longest = max(run.seconds for run in runs)
-        for number in range(arguments.killed):
-            runs.append(_run(f"killed-{number}", arguments, random.uniform(0.05, 0.95) * longest))
-            writer.writerow(runs[-1].row())
-            file.flush()
+        with tempfile.TemporaryDirectory() as cache:
+            for number in range(arguments.fresh):
+                runs.append(_run(f"fresh-{number}", arguments, Path(cache) if number == 0 else None, None))
+                writer.writerow(runs[-1].row())
+                file.flush()
+            for number in range(arguments.killed):
+                rows = random.randrange(len(runs[0].ids))
+                runs.append(_run(f"killed-{number}", arguments, Path(cache), rows))
+                writer.writerow(runs[-1].row())
+                file.flush()
     for what, values in (
         ("chains", {run.chain for run in runs}),
         ("lineage ids", {run.report["lineage_id"] for run in runs}),
@@ -108,20 +110,24 @@ def main() -> None:
     print(f"seconds of an uninterrupted walk: {', '.join(f'{r.seconds:.0f}' for r in runs if r.killed_after is None)}")
 
 
-def _run(number: str, arguments: argparse.Namespace, kill_after: float | None) -> Run:
+def _run(number: str, arguments: argparse.Namespace, cache: Path | None, rows: int | None) -> Run:
+    """One walk; killed after so many rows and a random while, and started again, where `rows` is given."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        if cache is not None:
+            (root / "cache").symlink_to(cache)
         command = [sys.executable, "-m", "flows.cli", "walk", str(arguments.kernel), "--case", arguments.case]
         command += ["--pairs", str(arguments.pairs), "--data", folder, "--json"]
-        kept = 0
-        if kill_after is not None:
+        kept, killed_after = 0, None
+        if rows is not None:
+            started = time.monotonic()
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                child.wait(kill_after)
-            except subprocess.TimeoutExpired:
-                os.kill(child.pid, signal.SIGKILL)
+            while len(_written(root)) < rows and child.poll() is None:
+                time.sleep(0.05)
+            time.sleep(random.uniform(0, LINGER_SECONDS))
+            child.send_signal(signal.SIGKILL)
             child.wait()
-            kept = len(_written(root))
+            kept, killed_after = len(_written(root)), time.monotonic() - started
             time.sleep(1)
         begun = time.monotonic()
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -130,7 +136,7 @@ def _run(number: str, arguments: argparse.Namespace, kill_after: float | None) -
         with Evidence(Roots(root)) as evidence:
             ids = tuple(sorted(evidence.read("attempts")["attempt_id"]))
         # Compaction keeps a row once: what was written twice shows as rows beyond those that each process gated.
-        return Run(number, kill_after, kept, report, kept + report["gated"], ids, seconds)
+        return Run(number, killed_after, kept, report, kept + report["gated"], ids, seconds)
 
 
 def _written(root: Path) -> list[str]:

@@ -1,11 +1,10 @@
-"""A ladder on a terminal, and as the object that `klineage show --json` prints."""
+"""A ladder on a terminal."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
@@ -19,108 +18,6 @@ from tasks.walk.report import WalkReport
 _COLOURS = {Effect.FASTER: "green", Effect.SLOWER: "red", Effect.TIE: "cyan", Effect.UNDECIDED: "yellow"}
 _WIDTH = 132
 _PARTS = 3
-
-
-class RatioReport(BaseModel):
-    """A forward effect: t(without) / t(with), 95 % interval."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    effect: Effect
-    ratio: float
-    low: float
-    high: float
-    pairs: int
-
-
-class RungReport(BaseModel):
-    """An accepted step, forward: the optimization, and what it is worth."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    step: int
-    intent: str
-    rule: str | None
-    anchor: str | None
-    above: str
-    simplified: str
-    forward: str
-    here: RatioReport | None
-    alone: RatioReport | None
-    """In the expert, with everything else in place."""
-    simplified_us: float | None
-
-
-class RefusalReport(BaseModel):
-    """A removal that was refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    purpose: str
-    intent: str
-    rule: str | None
-    anchor: str | None
-    status: str
-    stage: str
-    reason: str | None
-    parent: str
-    attempt_id: str
-
-
-class LadderReport(BaseModel):
-    """What `klineage show --json` prints."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    lineage_id: str
-    run_id: str
-    case: str
-    platform: str
-    expert: str
-    expert_us: float | None
-    rungs: tuple[RungReport, ...]
-    refusals: tuple[RefusalReport, ...]
-
-    @classmethod
-    def of(cls, ladder: Ladder) -> LadderReport:
-        """The report of a ladder."""
-        return cls(
-            lineage_id=ladder.lineage_id,
-            run_id=ladder.run_id,
-            case=ladder.case,
-            platform=ladder.platform,
-            expert=ladder.expert_id,
-            expert_us=ladder.expert_us,
-            rungs=tuple(
-                RungReport(
-                    step=rung.step,
-                    intent=rung.intent,
-                    rule=rung.rule,
-                    anchor=rung.anchor,
-                    above=rung.above_id,
-                    simplified=rung.simplified_id,
-                    forward=rung.forward,
-                    here=_report(rung.here),
-                    alone=_report(rung.alone),
-                    simplified_us=rung.simplified_us,
-                )
-                for rung in ladder.rungs
-            ),
-            refusals=tuple(
-                RefusalReport(
-                    purpose=each.purpose,
-                    intent=each.intent,
-                    rule=each.rule,
-                    anchor=each.anchor,
-                    status=each.status,
-                    stage=each.stage,
-                    reason=each.reason,
-                    parent=each.parent_id,
-                    attempt_id=each.attempt_id,
-                )
-                for each in ladder.refusals
-            ),
-        )
 
 
 def print_ladder(ladder: Ladder, console: Console | None = None) -> None:
@@ -210,12 +107,6 @@ def _short(anchor: str | None) -> str:
     """Function and innermost place: `gemm/../loop[k]/hint[unroll]`."""
     parts = (anchor or "").split("/")
     return anchor or "" if len(parts) <= _PARTS else "/".join((parts[0], "..", *parts[1 - _PARTS :]))
-
-
-def _report(found: Ratio | None) -> RatioReport | None:
-    if found is None:
-        return None
-    return RatioReport(effect=found.effect, ratio=found.ratio, low=found.low, high=found.high, pairs=found.pairs)
 
 
 def _ratio(found: Ratio | None, short: bool = False) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict
 
 from experts.verdict import Effect
 
@@ -22,8 +22,11 @@ class LadderError(ValueError):
     """A lineage that the evidence does not have; one line."""
 
 
-@dataclass(frozen=True)
-class Ratio:
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Ratio(_Model):
     """A forward effect with its interval (95 %)."""
 
     effect: Effect
@@ -33,8 +36,7 @@ class Ratio:
     pairs: int
 
 
-@dataclass(frozen=True)
-class Rung:
+class Rung(_Model):
     """An accepted step."""
 
     step: int
@@ -56,8 +58,7 @@ class Rung:
     """Median call of the state below, from the chain."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(_Model):
     """A removal that the gate or the domain refused."""
 
     purpose: str
@@ -71,9 +72,8 @@ class Refusal:
     attempt_id: str
 
 
-@dataclass(frozen=True)
-class Ladder:
-    """A lineage from its expert down."""
+class Ladder(_Model):
+    """A lineage from its expert down; what `klineage show --json` prints."""
 
     lineage_id: str
     run_id: str
@@ -219,6 +219,7 @@ def _ratio(row: Mapping[str, Any] | None, turned: bool) -> Ratio | None:
     if row is None or row["ratio"] is None:
         return None
     effect = Effect(row["effect"])
-    if not turned:
-        return Ratio(effect, row["ratio"], row["low"], row["high"], int(row["pairs"]))
-    return Ratio(_FLIPPED.get(effect, effect), 1 / row["ratio"], 1 / row["high"], 1 / row["low"], int(row["pairs"]))
+    ratio, low, high = row["ratio"], row["low"], row["high"]
+    if turned:
+        effect, ratio, low, high = _FLIPPED.get(effect, effect), 1 / ratio, 1 / high, 1 / low
+    return Ratio(effect=effect, ratio=ratio, low=low, high=high, pairs=int(row["pairs"]))

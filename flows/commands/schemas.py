@@ -14,7 +14,7 @@ from experts.verdict import GateReport
 from flows.commands.cases import CasesReport
 from flows.commands.data import CheckReport, CompactReport
 from flows.commands.doctor import DoctorReport
-from flows.ladder_view import LadderReport
+from skill_library.ladder import Ladder
 from tasks.walk.report import WalkReport
 
 FOLDER = Path(__file__).parents[1] / "schemas"
@@ -23,7 +23,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "cases": CasesReport,
     "doctor": DoctorReport,
     "walk": WalkReport,
-    "show": LadderReport,
+    "show": Ladder,
     "data-compact": CompactReport,
     "data-check": CheckReport,
 }

@@ -24,7 +24,7 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Show a lineage: every rung with its measured reason, and what was refused."""
-    from flows.ladder_view import LadderReport, print_diffs, print_ladder
+    from flows.ladder_view import print_diffs, print_ladder
 
     roots = options.roots(data, shipped)
     try:
@@ -35,7 +35,7 @@ def command(
     except (LadderError, StoreError) as error:
         raise Failure(str(error)) from None
     if as_json:
-        sys.stdout.write(LadderReport.of(found).model_dump_json() + "\n")
+        sys.stdout.write(found.model_dump_json() + "\n")
         return 0
     print_ladder(found)
     if diffs:

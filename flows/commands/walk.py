@@ -28,7 +28,7 @@ from tasks.walk.walk import ExpertInvalid
 
 _QUIET = {
     # What the flow and a server of its own have to say is in the UI.
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }

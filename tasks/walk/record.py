@@ -54,6 +54,8 @@ def transitions(walked: Walked, forwards: Sequence[Forward], rules: Sequence[Rul
 
 
 def _effect(row: Mapping[str, Any], turned: bool) -> dict[str, Any]:
+    if row["effect"] is None:
+        return {"clean": row["clean"]}
     effect = Effect(row["effect"])
     found = {name: row[name] for name in ("ratio", "low", "high", "pairs")}
     if turned:

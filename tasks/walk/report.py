@@ -90,8 +90,9 @@ class WalkReport(_Model):
     """Attempts that this call gated; the others were in the evidence."""
     forward: tuple[ForwardReport, ...]
     precedence: tuple[PrecedenceReport, ...]
-    expert_us: float
-    last_us: float
+    expert_us: float | None
+    """None where nothing was timed."""
+    last_us: float | None
     """Of the state in which the walk ended."""
     left: tuple[str, ...] | None
     """Intents that the expert declares and no rule took out; None where it declares none: unknown."""

@@ -63,7 +63,7 @@ def opened(job: Job) -> Iterator[Desk]:
             "rules": {"version": RULES_VERSION, "names": [rule.name for rule in job.rules]},
             "tier": job.settings.tier,
             "timeout": job.settings.timeout,
-            "pairs": job.settings.pairs,
+            "pairs": job.settings.pairs if job.settings.profile else 0,
             "platform": job.settings.platform.name,
         },
     )

@@ -138,3 +138,28 @@ def test_the_run_graph_follows_the_chain(server: Server) -> None:
     assert parents[chain[0]] == {"expert"}
     assert all(above in parents[below] for above, below in itertools.pairwise(chain))
     assert all(parents[label] == {"expert"} for label in parents if label.startswith("from-expert-"))
+
+
+def test_an_expert_that_is_not_valid_is_one_line_and_code_1(server: Server, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.cl"
+    wrong.write_text((CHECKOUT / "experts/gemm/naive.cl").read_text().replace("sum += A", "sum -= A"))
+    done = _walk(server, wrong, tmp_path / "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("klineage: ")]
+    assert "the expert is not valid: wrong_value at correctness" in line
+    assert "Traceback" not in done.stderr
+
+
+def test_a_root_that_cannot_be_written_stops_the_walk(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = _walk(server, CHECKOUT / "tests/walk/planted.cl", tmp_path / "file")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("klineage: evidence store: cannot keep a row")
+    assert "Traceback" not in done.stderr
+
+
+def _walk(server: Server, kernel: Path, data: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flows.cli", "walk", str(kernel), "--case", "gemm/64-f32", "--data", str(data)]
+    return subprocess.run(
+        command, cwd=CHECKOUT, env=server.environment, capture_output=True, text=True, timeout=RUN_SECONDS
+    )

@@ -98,7 +98,7 @@ def test_a_rederived_step_has_a_measurement_of_its_own() -> None:
         attempt("forward", LAST, result, 1.0, "f/two", baseline_id=MIDDLE),
     ]
     found = ladder(*frames([*ATTEMPTS, *forward], steps), LINEAGE)
-    assert found.rungs[1].here == Ratio(Effect.FASTER, 1.3, pytest.approx(1.17), pytest.approx(1.43), 60)
+    assert found.rungs[1].here == Ratio(effect=Effect.FASTER, ratio=1.3, low=1.3 * 0.9, high=1.3 * 1.1, pairs=60)
     assert found.slowdowns == (2.0, 2.5)
 
 

@@ -1,4 +1,4 @@
-"""Walks a kernel without Prefect: `python -m tests.walk.driver KERNEL CASE ROOT` prints the report as JSON."""
+"""Walks a kernel without Prefect: `python -m tests.walk.driver KERNEL CASE ROOT timed|untimed`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Threads:
         return future
 
 
-def job(kernel: Path, case: str, root: Path, *, fresh: bool = False) -> Job:
-    """A job that compares over few pairs: these tests are about validity."""
-    settings = Settings(platform=platform.select("opencl", None), cache=root / "cache", pairs=PAIRS)
+def job(kernel: Path, case: str, root: Path, *, fresh: bool = False, timed: bool = True) -> Job:
+    """A job that compares over few pairs, or not at all: these tests are about validity."""
+    settings = Settings(platform=platform.select("opencl", None), cache=root / "cache", pairs=PAIRS, profile=timed)
     found = catalog.find(case, "opencl", catalog.roots())
     return Job(load(kernel), found, settings, Roots(root), fresh=fresh)
 
@@ -49,9 +49,9 @@ def walked(work: Job) -> WalkReport:
 
 def main() -> None:
     """One walk, for tests that kill it."""
-    kernel, case, root = sys.argv[1:]
+    kernel, case, root, how = sys.argv[1:]
     try:
-        sys.stdout.write(walked(job(Path(kernel), case, Path(root))).model_dump_json() + "\n")
+        sys.stdout.write(walked(job(Path(kernel), case, Path(root), timed=how == "timed")).model_dump_json() + "\n")
     except Busy as busy:
         sys.exit(f"busy: {busy}")
 

@@ -27,7 +27,7 @@ from tasks.walk.run import Busy, opened
 from tests.walk.driver import PLANTED, job, walked
 
 CASE = "gemm/64-f32"
-KILLED = 10
+KILLED_TIMED, KILLED_UNTIMED = 4, 6
 CHAIN = ["hint-restrict", "fix-work-group", "tune-constant", "unroll-loop"]
 
 
@@ -121,7 +121,7 @@ def test_the_ladder_that_is_shown_is_in_the_rows(
     for rung, (_, step) in zip(shown["rungs"], steps.iterrows(), strict=True):
         # Forward: t(simplified) / t(above), where the chain timed the simplified state against the one above.
         down = attempts.loc[step["backward_attempt_id"]]
-        assert (rung["above"], rung["simplified"]) == (down["parent_id"], down["kernel_id"])
+        assert (rung["above_id"], rung["simplified_id"]) == (down["parent_id"], down["kernel_id"])
         assert rung["simplified_us"] == down["candidate_us"] == statistics.median(down["candidate_samples_us"])
         pairs = zip(down["candidate_samples_us"], down["baseline_samples_us"], strict=True)
         assert rung["here"]["ratio"] == pytest.approx(_middle([simplified / above for simplified, above in pairs]))
@@ -169,13 +169,52 @@ def test_a_second_walker_is_told(first: WalkReport, root: Path) -> None:
         walked(job(PLANTED, CASE, root))
 
 
-@pytest.mark.parametrize("number", range(KILLED))
-def test_killed_at_a_random_moment_and_resumed(
+@pytest.fixture(scope="module")
+def untimed_root(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    return _root(tmp_path_factory.mktemp("untimed"), cache)
+
+
+@pytest.fixture(scope="module")
+def untimed(untimed_root: Path, first: WalkReport) -> WalkReport:
+    """After the first, so that all verdicts are in the cache."""
+    return walked(job(PLANTED, CASE, untimed_root, timed=False))
+
+
+def test_validity_alone_gives_the_same_chain(first: WalkReport, untimed: WalkReport) -> None:
+    assert _chain(untimed) == _chain(first)
+    assert untimed.precedence[0].needs == first.precedence[0].needs
+    assert untimed.expert_us is None and all(step.ratio is None for step in untimed.steps)
+
+
+@pytest.mark.parametrize("number", range(KILLED_TIMED))
+def test_killed_within_a_gate_and_resumed(
     number: int, first: WalkReport, root: Path, tmp_path: Path, cache: Path
 ) -> None:
-    moment = random.Random(f"moment {number}").uniform(1.0, 14.0)
-    place = _root(tmp_path, cache)
-    child = _start(place)
+    moment = random.Random(f"moment {number}").uniform(2.0, 14.0)
+    _killed_and_resumed(_root(tmp_path, cache), moment, first, _first_repetition(root), timed=True)
+
+
+@pytest.mark.parametrize("number", range(KILLED_UNTIMED))
+def test_killed_between_rows_and_resumed(
+    number: int, untimed: WalkReport, untimed_root: Path, tmp_path: Path, cache: Path
+) -> None:
+    # Nothing is timed and every verdict is known: what is left is starting, keeping rows, compacting and ending.
+    moment = random.Random(f"instant {number}").uniform(0.7, 3.0)
+    ids = _first_repetition(untimed_root)
+    _killed_and_resumed(_root(tmp_path, cache), moment, untimed, ids, timed=False)
+
+
+def _killed_and_resumed(place: Path, moment: float, whole: WalkReport, ids: list[str], *, timed: bool) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.walk.driver",
+        str(PLANTED),
+        CASE,
+        str(place),
+        "timed" if timed else "untimed",
+    ]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         child.wait(moment)
     except subprocess.TimeoutExpired:
@@ -183,14 +222,13 @@ def test_killed_at_a_random_moment_and_resumed(
     child.wait()
     before = _recorded(place)
     assert len(before) == len(set(before))
-    resumed = _resume(place)
-    assert _chain(resumed) == _chain(first)
-    assert resumed.lineage_id == first.lineage_id
+    resumed = _resume(place, timed)
+    assert _chain(resumed) == _chain(whole)
+    assert resumed.lineage_id == whole.lineage_id
     # What was there at the kill was not gated again, and nothing is missing.
-    assert len(before) + resumed.gated == first.gated
-    after = _attempts(place)
-    assert sorted(after["attempt_id"]) == sorted(set(_first_repetition(root)))
-    assert len(_recorded(place)) == first.gated
+    assert len(before) + resumed.gated == whole.gated
+    assert sorted(_attempts(place)["attempt_id"]) == sorted(ids)
+    assert len(_recorded(place)) == whole.gated
 
 
 def _first_repetition(root: Path) -> list[str]:
@@ -198,16 +236,11 @@ def _first_repetition(root: Path) -> list[str]:
     return [str(each) for each in frame[frame["repetition"] == 0]["attempt_id"]]
 
 
-def _start(root: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.walk.driver", str(PLANTED), CASE, str(root)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
-
-
-def _resume(root: Path) -> WalkReport:
+def _resume(root: Path, timed: bool) -> WalkReport:
     # The lock goes with its holder, which the kernel may take a moment to end.
     for _ in range(50):
         try:
-            return walked(job(PLANTED, CASE, root))
+            return walked(job(PLANTED, CASE, root, timed=timed))
         except Busy:
             time.sleep(0.1)
     raise AssertionError("the killed walk still holds its lock")
