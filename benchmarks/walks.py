@@ -2,9 +2,10 @@
 
     python -m benchmarks.walks --kernel experts/gemm/expert.cl --case gemm/256-f32 --fresh 2 --killed 10
 
-Every run has a root of its own. Fresh ones have no cache; the killed ones share what the first compiled and checked, and
-are killed some moments after a random number of rows, so that no kill comes too late. Wanted: one chain, one lineage
-id, the same attempt ids in all, none missing and none written twice. A row a run; the last lines say whether it held.
+Every run has a root of its own. Fresh ones have no cache; the killed ones share what the first compiled and checked,
+and are killed some moments after a random number of rows, so that no kill comes too late. Wanted: one chain, one
+lineage id, the same attempt ids in all, none missing and none written twice. A row a run; the last lines say whether
+it held.
 """
 
 from __future__ import annotations
