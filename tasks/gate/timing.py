@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, sqrt
 from statistics import median
 from typing import Any
 
@@ -320,23 +320,23 @@ def _check_clock(lanes: Sequence[Lane], calls: int) -> None:
         if any(reported > elapsed for reported, elapsed in zip(lane.reported, lane.elapsed, strict=True)):
             raise LaneFault(lane, Rejected(Status.TAMPERING, "reports more time than the parent's clock saw"))
         overheads.append([e - r for e, r in zip(lane.elapsed, lane.reported, strict=True)])
-    if len(lanes) < 2:
+    if len(lanes) < 2 or not overheads[0]:
         return
-    noise = sum(_deviation(overhead) for overhead in overheads)
-    least = min(median(overhead) for overhead in overheads)
-    for lane, overhead in zip(lanes, overheads, strict=True):
+    # Pair by pair: what slows the machine for a while slows both.
+    for lane, own, others in zip(lanes, overheads, reversed(overheads), strict=True):
+        more = [mine - other for mine, other in zip(own, others, strict=True)]
         allowed = _CLOCK_SECONDS + calls * (_CLOCK_CALL_SECONDS + len(lane.plan.launches) * _CLOCK_LAUNCH_SECONDS)
-        allowed += _CLOCK_SHARE * median(lane.reported) + _CLOCK_DEVIATIONS * noise
-        hidden = median(overhead) - least
+        allowed += _CLOCK_SHARE * median(lane.reported) + _CLOCK_DEVIATIONS * _deviation_of_median(more)
+        hidden = median(more)
         if hidden > allowed:
             reason = f"the parent's clock saw {hidden * 1e6:.0f} us a sample that the worker does not report"
             raise LaneFault(lane, Rejected(Status.TAMPERING, reason))
 
 
-def _deviation(values: Sequence[float]) -> float:
-    """Median absolute deviation."""
+def _deviation_of_median(values: Sequence[float]) -> float:
+    """The standard deviation of their median, from their median absolute deviation."""
     middle = median(values)
-    return median(abs(value - middle) for value in values)
+    return 1.4826 * 1.2533 * median(abs(value - middle) for value in values) / sqrt(len(values))
 
 
 @contextmanager

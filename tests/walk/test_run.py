@@ -27,7 +27,7 @@ from tasks.walk.run import Busy, opened
 from tests.walk.driver import PLANTED, job, walked
 
 CASE = "gemm/64-f32"
-KILLED_TIMED, KILLED_UNTIMED = 4, 6
+KILLED_TIMED, KILLED_UNTIMED = 2, 8
 CHAIN = ["hint-restrict", "fix-work-group", "tune-constant", "unroll-loop"]
 
 
@@ -150,20 +150,6 @@ def test_a_finished_walk_is_read_and_not_gated_again(first: WalkReport, root: Pa
     assert len(_recorded(root)) == len(set(_recorded(root))) == first.gated
 
 
-def test_fresh_repeats_it(first: WalkReport, root: Path, tmp_path: Path, cache: Path) -> None:
-    repeated = walked(job(PLANTED, CASE, root, fresh=True))
-    assert (repeated.repetition, repeated.gated) == (1, first.gated)
-    assert repeated.lineage_id == first.lineage_id
-    assert len(set(_attempts(root)["attempt_id"])) == 2 * first.gated
-
-
-def test_another_root_gives_the_same_chain(first: WalkReport, tmp_path: Path, cache: Path) -> None:
-    other = walked(job(PLANTED, CASE, _root(tmp_path, cache)))
-    assert (other.lineage_id, other.run_id) == (first.lineage_id, first.run_id)
-    assert _chain(other) == _chain(first)
-    assert other.precedence == first.precedence
-
-
 def test_a_second_walker_is_told(first: WalkReport, root: Path) -> None:
     with opened(job(PLANTED, CASE, root)), pytest.raises(Busy, match="another process is on this walk already"):
         walked(job(PLANTED, CASE, root))
@@ -184,6 +170,22 @@ def test_validity_alone_gives_the_same_chain(first: WalkReport, untimed: WalkRep
     assert _chain(untimed) == _chain(first)
     assert untimed.precedence[0].needs == first.precedence[0].needs
     assert untimed.expert_us is None and all(step.ratio is None for step in untimed.steps)
+
+
+def test_fresh_repeats_it(untimed: WalkReport, tmp_path: Path, cache: Path) -> None:
+    place = _root(tmp_path, cache)
+    for repetition in range(2):
+        repeated = walked(job(PLANTED, CASE, place, fresh=True, timed=False))
+        assert (repeated.repetition, repeated.gated) == (repetition, untimed.gated)
+        assert repeated.lineage_id == untimed.lineage_id
+        assert len(set(_attempts(place)["attempt_id"])) == (repetition + 1) * untimed.gated
+
+
+def test_another_root_gives_the_same_chain(first: WalkReport, tmp_path: Path, cache: Path) -> None:
+    other = walked(job(PLANTED, CASE, _root(tmp_path, cache)))
+    assert (other.lineage_id, other.run_id) == (first.lineage_id, first.run_id)
+    assert _chain(other) == _chain(first)
+    assert other.precedence == first.precedence
 
 
 @pytest.mark.parametrize("number", range(KILLED_TIMED))
