@@ -1,0 +1,1 @@
+"""Matrix times vector, row-major: y[M] = A[M,K] x[K]."""

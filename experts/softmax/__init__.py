@@ -1,0 +1,1 @@
+"""Row softmax: Y[R,N] = softmax of each row of X."""
