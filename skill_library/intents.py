@@ -95,6 +95,12 @@ _CORE = (
         "fuse-loops", Order.STRUCTURE, "one pass over the data instead of several", ("online-softmax", "fuse-passes")
     ),
     Intent("fuse-kernels", Order.STRUCTURE, "one launch instead of several", ("fuse-epilogue",)),
+    Intent(
+        "strip-mine-loop",
+        Order.STRUCTURE,
+        "run a loop in blocks of as many elements as a vector has",
+        ("strip-mine",),
+    ),
     Intent("split-accumulator", Order.STRUCTURE, "several independent sums instead of one", ("multiple-accumulators",)),
     Intent("hoist-invariant", Order.STRUCTURE, "compute once before the loop", ("hoist-index", "licm")),
     Intent(

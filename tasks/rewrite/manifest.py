@@ -1,4 +1,4 @@
-"""Text edits of a manifest: a constant's value, the options.
+"""Text edits of a manifest: a constant's value, the options, requirements.
 
 TOML writes one thing in many ways, so nothing here trusts its own reading: every edit is tried, and stands only if
 the new manifest equals the old one but for what was asked. What is found nowhere, or at two places, is not edited.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from experts.expressions import Expression, ExpressionError
 from experts.kernel import Kernel, KernelError, parse
 from experts.source import Span, TextEdit, apply_edits
 from tasks.rewrite.edit import NotApplicable
@@ -120,6 +121,38 @@ def with_option(kernel: Kernel, option: str, index: int, text: str | None = None
     if changed is None:
         raise NotApplicable(f"where the options would take {option} is not certain")
     return changed, items is None
+
+
+def with_requirement(kernel: Kernel, name: str, text: str) -> Kernel:
+    """The kernel with one more [require]; the same kernel where it has that expression. Raises NotApplicable.
+
+    A name that is taken by another expression gets a number.
+    """
+    known = kernel.manifest.require
+    try:
+        wanted = Expression(text)
+    except ExpressionError as error:
+        raise NotApplicable(f"no requirement can be {text!r}: {error}") from None
+    if wanted in known.values():
+        return kernel
+    number, free = 2, name
+    while free in known:
+        free, number = f"{name}_{number}", number + 1
+    line = f'{free} = "{text}"\n'
+    end = manifest_span(kernel).end
+    header = re.compile(r"^[ \t]*\[require\][ \t]*\n", re.MULTILINE).search(kernel.text, 0, end)
+    if header is not None:
+        # First: TOML's order of keys is that of the text, and two tables are equal in any order.
+        edit = TextEdit(header.end(), header.end(), line)
+    else:
+        table = re.compile(r"^[ \t]*\[(?:workspace|\[launch\])", re.MULTILINE).search(kernel.text, 0, end)
+        if table is None or known:
+            raise NotApplicable("where a requirement would go is not certain")
+        edit = TextEdit(table.start(), table.start(), f"[require]\n{line}")
+    changed = _becomes(kernel, [edit], {"require": {**known, free: wanted}})
+    if changed is None:
+        raise NotApplicable(f"the manifest does not take {text!r} as a requirement")
+    return changed
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from tasks.rewrite.rules.options import BuildOption
 from tasks.rewrite.rules.padding import PadArray
 from tasks.rewrite.rules.prefetch import PrefetchCall
 from tasks.rewrite.rules.restrict import RestrictPointer
+from tasks.rewrite.rules.strip import StripMine
 from tasks.rewrite.rules.unroll import UnrollHint
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Rises when a rule lists other places or writes other text: part of a walk's identity."""
 
 RULES: tuple[Rule, ...] = (
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     FuseCall(),
     PadArray(),
     ShrinkConstant(),
+    StripMine(),
     VectorLanes(),
     UnrollHint(),
 )

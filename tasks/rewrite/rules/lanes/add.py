@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from experts.source import TextEdit
 from experts.source.syntax import Syntax, strip
 
-from .gather import Style, VectorGatherer
+from .gather import ANY_NUMBER, Style, VectorGatherer
 from .loops import LaneLoop, LaneRegion
 from .memory import Memory, Traffic
 from .names import Name, Scope
@@ -76,7 +76,7 @@ class _Adder:
             else:
                 self.edits.append(TextEdit.replace(unit.span, writer.scalar(unit)))
         forms = self.wish.style.forms
-        if forms != "v" and writer.used != len(forms):
+        if forms not in ANY_NUMBER and writer.used != len(forms):
             raise Unclear("it accesses memory less often than it did")
         arithmetic = writer.computes or not (writer.loads or writer.stores)
         moves = "copy" if writer.loads and writer.stores else "load" if writer.loads else "store"

@@ -19,13 +19,18 @@ _BITS = frozenset({"%", "&", "|", "^", "<<", ">>"})
 _FULL = frozenset({"int", "uint", "long", "ulong", "float", "double"})
 
 
+ANY_NUMBER = ("v", "C")
+"""Forms that hold for every access, however many there are."""
+
+
 @dataclass(frozen=True)
 class Style:
     """How vectors are to be written, where there is a choice."""
 
     forms: str = "v"
     """A letter for each access of memory, in source order: `c` is `*(float4 *)p`, `i` is `((float4 *)p)[i]`, and `v` is
-    `vload4(i, p)`. Casts need alignment, so that their number must be right; a lone `v` is for any number."""
+    `vload4(i, p)`. Casts need alignment, so that their number must be right; a lone `v` is for any number. A lone `C`
+    is casts for any number, where the caller knows that everything is aligned."""
     splat: bool = False
     digits: bool = False
     spelling: str = ""
@@ -241,8 +246,8 @@ class VectorGatherer(ScalarWriter):
     def _next_form(self) -> str:
         forms = self.style.forms or "v"
         self.used += 1
-        if forms == "v":
-            return forms
+        if forms in ANY_NUMBER:
+            return forms.lower()
         if self.used > len(forms):
             raise Unclear("it accesses memory more often than it did")
         return forms[self.used - 1]
