@@ -1,13 +1,10 @@
-"""The one evaluator of launch and requirement expressions, and predicates as data.
+"""The one evaluator of launch and requirement expressions.
 
 An **expression** is an integer, or a text over integers and named symbols: `+ - * // %`, comparisons (chains
 too), `and or not`, `x if c else y`, and the functions `min`, `max` (two or more arguments), `cdiv(a, b)`
 (division rounded up) and `up(a, b)` (a rounded up to a multiple of b). It has no strings, calls of anything else,
 attributes, powers or shifts, and its values stay within 64 bits: evaluating a text from outside is safe and quick.
 Division and remainder are Python's (towards minus infinity).
-
-A **predicate** is a small tree of atoms `fact [% modulus] op value`, stored as JSON; `modulus` and `value` are
-constants or other facts. It says where it does not hold, and a fact that is missing is unmet as *unknown*.
 """
 
 from __future__ import annotations
@@ -18,9 +15,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing import Literal
 
 MAX_LENGTH = 512
 _MAX_DEPTH = 40
@@ -32,7 +27,6 @@ _SOURCE = "<candidate>"
 warnings.filterwarnings("ignore", module=re.escape(_SOURCE))
 
 Scalar = int | float
-Fact = bool | int | float | str
 
 
 class ExpressionError(ValueError):
@@ -70,7 +64,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
 }
-_RELATION: dict[str, Callable[[Fact, Fact], bool]] = {
+_RELATION: dict[str, Callable[[Scalar, Scalar], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -236,113 +230,3 @@ def _apply(function: Callable[..., Scalar], *values: Scalar) -> Scalar:
         return function(*values)
     except ZeroDivisionError:
         raise _Fault("division by zero") from None
-
-
-class _Node(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class FactRef(_Node):
-    """A fact by name, where a constant could stand."""
-
-    fact: str
-
-
-class Unmet(_Node):
-    """One atom that does not hold."""
-
-    atom: Atom
-    reason: Literal["false", "unknown"]
-    """`unknown`: a fact that it needs is missing, or is of a kind that cannot be compared so."""
-    values: dict[str, Fact]
-    """The facts it was asked about, as far as known."""
-
-
-class Atom(_Node):
-    """`fact [% modulus] op value`."""
-
-    kind: Literal["atom"] = "atom"
-    fact: str
-    modulus: int | FactRef | None = None
-    op: Literal["<", "<=", ">", ">=", "==", "!="]
-    value: bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | FactRef
-
-    @field_validator("modulus")
-    @classmethod
-    def _not_zero(cls, modulus: int | FactRef | None) -> int | FactRef | None:
-        if modulus == 0:
-            raise ValueError("a modulus of 0")
-        return modulus
-
-    def __str__(self) -> str:
-        modulus = "" if self.modulus is None else f" % {_shown(self.modulus)}"
-        return f"{self.fact}{modulus} {self.op} {_shown(self.value)}"
-
-    def unmet(self, facts: Mapping[str, Fact]) -> tuple[Unmet, ...]:
-        """Empty where it holds; itself where not."""
-        names = [self.fact, *(part.fact for part in (self.modulus, self.value) if isinstance(part, FactRef))]
-        known = {name: facts[name] for name in names if name in facts}
-        unknown = (Unmet(atom=self, reason="unknown", values=known),)
-        if len(known) < len(set(names)):
-            return unknown
-        left: Fact = known[self.fact]
-        if self.modulus is not None:
-            modulus = _resolved(self.modulus, known)
-            if isinstance(left, str | bool) or isinstance(modulus, str | bool) or modulus == 0:
-                return unknown
-            left = left % modulus
-        right = _resolved(self.value, known)
-        ordered = self.op not in ("==", "!=")
-        if isinstance(left, str) != isinstance(right, str) or (ordered and isinstance(left, str)):
-            return unknown
-        if _RELATION[self.op](left, right):
-            return ()
-        return (Unmet(atom=self, reason="false", values=known),)
-
-
-class All(_Node):
-    """Every part holds; with no parts, true."""
-
-    kind: Literal["all"] = "all"
-    of: tuple[Predicate, ...]
-
-    def __str__(self) -> str:
-        return " and ".join(map(_grouped, self.of)) or "true"
-
-    def unmet(self, facts: Mapping[str, Fact]) -> tuple[Unmet, ...]:
-        """The atoms that keep it from holding."""
-        return tuple(fault for part in self.of for fault in part.unmet(facts))
-
-
-class AnyOf(_Node):
-    """At least one part holds."""
-
-    kind: Literal["any"] = "any"
-    of: tuple[Predicate, ...] = Field(min_length=1)
-
-    def __str__(self) -> str:
-        return " or ".join(map(_grouped, self.of))
-
-    def unmet(self, facts: Mapping[str, Fact]) -> tuple[Unmet, ...]:
-        """Empty where a part holds, else what keeps each part from holding."""
-        faults = [part.unmet(facts) for part in self.of]
-        return () if not all(faults) else tuple(fault for part in faults for fault in part)
-
-
-Predicate = Annotated[Atom | All | AnyOf, Field(discriminator="kind")]
-
-Unmet.model_rebuild()
-All.model_rebuild()
-AnyOf.model_rebuild()
-
-
-def _shown(part: bool | int | float | str | FactRef) -> str:
-    return part.fact if isinstance(part, FactRef) else str(part)
-
-
-def _grouped(part: Predicate) -> str:
-    return f"({part})" if isinstance(part, All | AnyOf) else str(part)
-
-
-def _resolved(part: bool | int | float | str | FactRef, facts: Mapping[str, Fact]) -> Fact:
-    return facts[part.fact] if isinstance(part, FactRef) else part

@@ -1,20 +1,17 @@
-"""The evaluator of expressions and the predicates: grammar, limits, refusals, values."""
+"""The evaluator of expressions: grammar, limits, refusals, values."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
 
-from experts.expressions import MAX_LENGTH, All, AnyOf, Atom, Expression, ExpressionError, Fact, FactRef, Predicate
+from experts.expressions import MAX_LENGTH, Expression, ExpressionError
 
 SYMBOLS = {"M": 512, "N": 300, "K": 7, "zero": 0, "alpha": 0.5}
-PREDICATE: TypeAdapter[Predicate] = TypeAdapter(Predicate)
 
 
 @pytest.mark.parametrize(
@@ -303,158 +300,3 @@ def test_hostile_texts_end_at_once(text: str) -> None:
     assert "\n" not in str(caught.value)
     # A hundredfold of what it takes; exponential behaviour would be far beyond.
     assert time.process_time() - begun < 2
-
-
-FACTS: dict[str, Fact] = {
-    "loop.extent": 512,
-    "vector.width": 16,
-    "access.stride": 1,
-    "dtype": "f32",
-    "aligned": True,
-    "nothing": 0,
-    "share": 0.25,
-}
-
-
-def _atom(fact: str, op: str, value: object, modulus: object = None) -> Atom:
-    return Atom.model_validate({"fact": fact, "op": op, "value": value, "modulus": modulus})
-
-
-def _outcome(atom: Atom) -> str:
-    faults = atom.unmet(FACTS)
-    assert len(faults) <= 1
-    return faults[0].reason if faults else "holds"
-
-
-@pytest.mark.parametrize(
-    ("atom", "outcome"),
-    [
-        (_atom("loop.extent", "==", 512), "holds"),
-        (_atom("loop.extent", "!=", 512), "false"),
-        (_atom("loop.extent", "<", 512), "false"),
-        (_atom("loop.extent", "<=", 512), "holds"),
-        (_atom("loop.extent", ">", 511.5), "holds"),
-        (_atom("share", ">=", 0.25), "holds"),
-        (_atom("loop.extent", "==", 0, 16), "holds"),
-        (_atom("loop.extent", "==", 0, 48), "false"),
-        (_atom("loop.extent", "==", 0, {"fact": "vector.width"}), "holds"),
-        (_atom("loop.extent", "==", {"fact": "access.stride"}, {"fact": "vector.width"}), "false"),
-        (_atom("loop.extent", ">=", {"fact": "vector.width"}), "holds"),
-        (_atom("vector.width", ">=", {"fact": "loop.extent"}), "false"),
-        (_atom("dtype", "==", "f32"), "holds"),
-        (_atom("dtype", "!=", "f32"), "false"),
-        (_atom("dtype", "==", "f16"), "false"),
-        (_atom("aligned", "==", True), "holds"),
-        (_atom("aligned", "==", False), "false"),
-        # Unknown: missing, or not comparable.
-        (_atom("missing", "==", 1), "unknown"),
-        (_atom("missing", "!=", 1), "unknown"),
-        (_atom("loop.extent", "==", {"fact": "missing"}), "unknown"),
-        (_atom("loop.extent", "==", 0, {"fact": "missing"}), "unknown"),
-        (_atom("loop.extent", "==", 0, {"fact": "nothing"}), "unknown"),
-        (_atom("loop.extent", "==", 0, {"fact": "dtype"}), "unknown"),
-        (_atom("loop.extent", "==", 0, {"fact": "aligned"}), "unknown"),
-        (_atom("dtype", "==", 0, 16), "unknown"),
-        (_atom("aligned", "==", 0, 2), "unknown"),
-        (_atom("dtype", "==", 32), "unknown"),
-        (_atom("dtype", "!=", 32), "unknown"),
-        (_atom("loop.extent", "==", "512"), "unknown"),
-        (_atom("dtype", "<", "f64"), "unknown"),
-        (_atom("loop.extent", "<", {"fact": "dtype"}), "unknown"),
-    ],
-    ids=str,
-)
-def test_atoms(atom: Atom, outcome: str) -> None:
-    assert _outcome(atom) == outcome
-
-
-def test_an_unmet_atom_says_what_was_asked() -> None:
-    atom = _atom("loop.extent", "==", 1, {"fact": "vector.width"})
-    (fault,) = atom.unmet(FACTS)
-    assert fault.atom == atom
-    assert fault.values == {"loop.extent": 512, "vector.width": 16}
-    (fault,) = _atom("missing", "==", {"fact": "loop.extent"}).unmet(FACTS)
-    assert fault.values == {"loop.extent": 512}
-
-
-def test_all_and_any() -> None:
-    good, bad = _atom("loop.extent", "==", 512), _atom("loop.extent", "==", 511)
-    unknown = _atom("missing", "==", 1)
-    assert All(of=()).unmet(FACTS) == ()
-    assert All(of=(good, good)).unmet(FACTS) == ()
-    assert [fault.atom for fault in All(of=(bad, good, unknown)).unmet(FACTS)] == [bad, unknown]
-    assert AnyOf(of=(bad, unknown, good)).unmet(FACTS) == ()
-    assert [fault.reason for fault in AnyOf(of=(bad, unknown)).unmet(FACTS)] == ["false", "unknown"]
-    assert AnyOf(of=(All(of=(good, bad)), All(of=(good,)))).unmet(FACTS) == ()
-    with pytest.raises(ValidationError):
-        AnyOf(of=())
-
-
-def test_predicates_in_words() -> None:
-    tree = All(
-        of=(
-            _atom("loop.extent", "==", 0, {"fact": "vector.width"}),
-            AnyOf(of=(_atom("dtype", "==", "f32"), _atom("tile.bytes", "<=", {"fact": "platform.local_bytes"}))),
-        )
-    )
-    assert str(tree) == "loop.extent % vector.width == 0 and (dtype == f32 or tile.bytes <= platform.local_bytes)"
-    assert str(All(of=())) == "true"
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"kind": "atom", "fact": "a", "op": "==", "value": 1, "modulus": 0},
-        {"kind": "atom", "fact": "a", "op": "=~", "value": 1},
-        {"kind": "atom", "fact": "a", "op": "=="},
-        {"kind": "atom", "fact": "a", "op": "==", "value": None},
-        {"kind": "atom", "fact": "a", "op": "==", "value": [1]},
-        {"kind": "atom", "fact": "a", "op": "==", "value": 1, "modulus": 1.5},
-        {"kind": "atom", "fact": "a", "op": "==", "value": 1, "other": 1},
-        {"kind": "not", "of": []},
-        {"fact": "a", "op": "==", "value": 1},
-    ],
-)
-def test_malformed_predicates_are_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        PREDICATE.validate_python(bad)
-
-
-_FACT_NAMES = st.sampled_from([*FACTS, "missing"])
-_CONSTANTS = (
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(["f32", ""])
-)
-_REFERENCES = st.builds(FactRef, fact=_FACT_NAMES)
-_PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
-    st.builds(
-        Atom,
-        fact=_FACT_NAMES,
-        op=st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
-        value=_CONSTANTS | _REFERENCES,
-        modulus=st.none() | st.integers().filter(bool) | _REFERENCES,
-    ),
-    lambda inner: (
-        st.builds(All, of=st.lists(inner, max_size=3).map(tuple))
-        | st.builds(AnyOf, of=st.lists(inner, min_size=1, max_size=3).map(tuple))
-    ),
-    max_leaves=8,
-)
-
-
-@settings(deadline=None)
-@given(_PREDICATES)
-def test_a_predicate_survives_json_and_never_raises(predicate: Predicate) -> None:
-    again = PREDICATE.validate_json(json.dumps(PREDICATE.dump_python(predicate, mode="json")))
-    assert again == predicate
-    assert again.unmet(FACTS) == predicate.unmet(FACTS)
-    for fault in predicate.unmet(FACTS):
-        assert fault.atom.unmet(FACTS) == (fault,)
-    assert "\n" not in str(predicate)
-
-
-@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
-def test_a_constant_that_json_has_not_is_refused(bad: float) -> None:
-    with pytest.raises(ValidationError):
-        _atom("loop.extent", "<", bad)
-    with pytest.raises(ValidationError):
-        _atom("loop.extent", "<", 0, bad)
