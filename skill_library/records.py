@@ -22,7 +22,7 @@ from experts.kernel import Kernel, Surface
 from experts.verdict import GATE_VERSION, Effect, GateReport, Isolation, Stage, Status, Tier
 from skill_library.scrub import scrub, scrub_json
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Rises with every change of a column."""
 
 Dataset = Literal["kernels", "attempts", "transitions", "probes", "roundtrips"]
@@ -276,6 +276,9 @@ class TransitionRow(Row):
     gate_version: int
     standing: tuple[str, ...] = ()
     """Intents of the other optimizations that stand in the simplified state: the context of the effect."""
+    prior: tuple[str, ...] | None = None
+    """Intents that must stand before this one goes in: what could not be taken out while it stood. None where the walk
+    did not look."""
     clean: bool | None = None
     effect: Effect | None = None
     ratio: float | None = None

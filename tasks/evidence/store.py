@@ -67,16 +67,15 @@ class Evidence:
             except FileNotFoundError:
                 # The root's first compaction took a file; by now there is a lock that holds off the next.
                 user = _user_tables(self.roots.user, dataset)
-        return parquet.union([*shipped, *user], dataset)
+        # The user's first: of a row that both have, it is the one that was measured here.
+        return parquet.union([*user, *shipped], dataset)
 
-    def repetitions(self, run_id: str) -> int:
-        """How often a run was recorded: the `repetition` that the next one gets. Raises StoreError."""
+    def repetitions(self, run_id: str, dataset: Dataset = "attempts") -> int:
+        """How often a run was recorded in a dataset: the `repetition` that the next one gets. Raises StoreError."""
         roots = [root for root in (self.roots.shipped, self.roots.user) if root is not None]
         with explained("be read"), shared(self.roots.user):
             lines = [row for path in journal.paths(self.roots.user) for _, row in journal.read(path).rows]
-            files = [
-                parquet.load(path, "attempts", _RUNS).table for r in roots for path in parquet.paths(r, "attempts")
-            ]
+            files = [parquet.load(path, dataset, _RUNS).table for r in roots for path in parquet.paths(r, dataset)]
         rows = [*lines, *(row for table in files for row in table.to_pylist())]
         return max(((row.get("repetition") or 0) + 1 for row in rows if row.get("run_id") == run_id), default=0)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Tried:
     case: Case
     distribution: str
     repeats: int = 1
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """Bytes by tensor: how far it starts behind its aligned place."""
 
 
 def agenda(case: Case, family: Sequence[Case], pool: Pool) -> list[Tried]:
@@ -51,8 +53,13 @@ def agenda(case: Case, family: Sequence[Case], pool: Pool) -> list[Tried]:
 
 
 def pages_needed(kernel: Kernel, cases: Sequence[Case], limits: Limits, warp: int) -> int:
-    """Bytes of shared pages for the largest of these shapes."""
-    return max(_layout(kernel, case, limits, warp).nbytes for case in cases)
+    """Bytes of shared pages for the largest of these shapes, every tensor at its place. Raises Rejected."""
+    return max(item_bytes(kernel, Tried(case, case.timed_distribution), limits, warp) for case in cases)
+
+
+def item_bytes(kernel: Kernel, item: Tried, limits: Limits, warp: int) -> int:
+    """Bytes of shared pages for one item. Raises Rejected where the kernel cannot be launched at this shape."""
+    return _layout(kernel, item.case, limits, warp, item.offsets).nbytes
 
 
 class Checker:
@@ -64,30 +71,27 @@ class Checker:
         self._kernel, self._process, self._pages, self._pool = kernel, process, pages, pool
         self._limits, self._warp = limits, warp
         self._items = 0
-        self._bound: str | None = None
+        self._bound: tuple[str, dict[str, int]] | None = None
 
     def first_launch(self, case: Case, timeout: float) -> None:
         """One launch at the timed shape, judged by its end alone."""
-        found = self._bind(case)
-        self._prepare(found, Tried(case, case.timed_distribution), POISONS[0])
+        item = Tried(case, case.timed_distribution)
+        self._prepare(self._bind(item), item, POISONS[0])
         self._process.run(["it"], timeout)
-
-    def once(self, case: Case, timeout: float) -> None:
-        """One judged call on the timed distribution."""
-        self._item(Tried(case, case.timed_distribution), timeout)
 
     def run(self, tried: Sequence[Tried], timeout: float, progress: Callable[[int, int], None]) -> Correctness:
         """Every item of the agenda; `timeout` in seconds for one call."""
         error, calls = 0.0, 0
         for number, item in enumerate(tried):
             progress(number, len(tried))
-            error = max(error, self._item(item, timeout))
+            error = max(error, self.judged(item, timeout))
             calls += item.repeats
         names = tuple(dict.fromkeys(item.distribution for item in tried))
         return Correctness(error=error, launches=calls, distributions=names, repeats=REPEATS)
 
-    def _item(self, item: Tried, timeout: float) -> float:
-        found = self._bind(item.case)
+    def judged(self, item: Tried, timeout: float) -> float:
+        """The calls of one item: their largest error, as a share of its bound; `timeout` in seconds for one."""
+        found = self._bind(item)
         # One pattern for all repeats: what the output held before must not pass for nondeterminism.
         pattern = POISONS[self._items % len(POISONS)]
         self._items += 1
@@ -112,13 +116,14 @@ class Checker:
             raise Rejected(Status.NONDETERMINISTIC, f"{where}: repeats on the same input differ bit for bit")
         return error
 
-    def _bind(self, case: Case) -> Layout:
-        found = _layout(self._kernel, case, self._limits, self._warp)
-        if self._bound != case.name:
+    def _bind(self, item: Tried) -> Layout:
+        found = _layout(self._kernel, item.case, self._limits, self._warp, item.offsets)
+        wanted = (item.case.name, dict(item.offsets))
+        if self._bound != wanted:
             self._process.drop()
-            self._process.bind("it", plan(self._kernel, case, self._limits, self._warp), found)
+            self._process.bind("it", plan(self._kernel, item.case, self._limits, self._warp), found)
             self._pages.arm(found.guards)
-            self._bound = case.name
+            self._bound = wanted
         return found
 
     def _prepare(self, found: Layout, item: Tried, pattern: int) -> Slot:
@@ -140,9 +145,9 @@ class Checker:
             raise Rejected(Status.TAMPERING, str(cut)) from None
 
 
-def _layout(kernel: Kernel, case: Case, limits: Limits, warp: int) -> Layout:
+def _layout(kernel: Kernel, case: Case, limits: Limits, warp: int, offsets: Mapping[str, int]) -> Layout:
     sizes = {tensor.name: tensor.nbytes for tensor in case.tensors}
-    return layout({**sizes, **plan(kernel, case, limits, warp).workspace})
+    return layout({**sizes, **plan(kernel, case, limits, warp).workspace}, offsets=offsets)
 
 
 def _same(one: Arrays, other: Arrays) -> bool:

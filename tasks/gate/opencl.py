@@ -181,6 +181,10 @@ class DeviceProcess:
             zero=list(plan.zero),
         )
 
+    def compiled(self) -> dict[str, bytes]:
+        """The compiler's cache as it stands, with machine code once a kernel ran: the candidate's to write by then."""
+        return _harvest(self._folder / _CACHE)
+
     def drop(self) -> None:
         """Forget all plans."""
         self._ask("drop", START_SECONDS)

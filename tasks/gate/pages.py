@@ -49,12 +49,16 @@ class Layout:
         return (*zones, (at, self.nbytes - at))
 
 
-def layout(sizes: Mapping[str, int], guard: int = GUARD_BYTES) -> Layout:
-    """Buffers in the given order, page-aligned, with at least `guard` bytes on both sides; sizes in bytes."""
+def layout(sizes: Mapping[str, int], guard: int = GUARD_BYTES, offsets: Mapping[str, int] | None = None) -> Layout:
+    """Buffers in the given order, page-aligned, with at least `guard` bytes on both sides; sizes in bytes.
+
+    `offsets` has those that start so many bytes behind their aligned place.
+    """
     spans, at = {}, guard
     for name, nbytes in sizes.items():
-        spans[name] = (at, nbytes)
-        at = -(-(at + nbytes + guard) // _ALIGN) * _ALIGN
+        start = at + (offsets or {}).get(name, 0)
+        spans[name] = (start, nbytes)
+        at = -(-(start + nbytes + guard) // _ALIGN) * _ALIGN
     return Layout(spans, at)
 
 

@@ -40,11 +40,10 @@ from tasks.gate.opencl import (
     DeviceProcess,
     check_entries,
     check_fit,
-    lower,
-    topology,
 )
 from tasks.gate.pages import Pages, PagesError
 from tasks.gate.pool import Pool
+from tasks.gate.prepare import device_of, lock_name, lowered
 from tasks.gate.sanitize import sanitize
 from tasks.gate.timing import Bench, Lane, LaneFault, blame, prime, profile
 from tasks.gate.workers import Rejected
@@ -59,6 +58,10 @@ Progress = Callable[[str, str, int, int], None]
 
 class GateUnavailable(Exception):
     """This machine cannot run the gate for this kernel; one line with the remedy."""
+
+
+class HarnessFault(Exception):
+    """The gate failed, not the kernel; one line. The run stops, and can be started again."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +188,11 @@ def _gate(
     courses = [_Course(kernel, case, settings, "candidate")]
     if baseline is not None:
         courses.append(_Course(baseline, case, settings, "baseline"))
-    _check_room()
+    check_room()
     pool, cache = Pool(), Cache(settings.cache)
-    name = "cpu" if settings.platform.isa else settings.platform.name
+    name = lock_name(settings.platform)
     try:
-        device = _device(settings, cache)
+        device = device_of(settings.platform, settings.isolation, cache)
         facts = environment(settings.platform, device.facts)
         with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
             with ThreadPoolExecutor(len(courses) + 1) as threads:
@@ -220,32 +223,20 @@ def _gate(
 def surroundings(settings: Settings) -> tuple[dict[str, str], str]:
     """The environment that verdicts are reached in here, and its id. Raises GateUnavailable."""
     try:
-        facts = environment(settings.platform, _device(settings, Cache(settings.cache)).facts)
+        device = device_of(settings.platform, settings.isolation, Cache(settings.cache))
     except (DeviceMissing, sandbox.SandboxUnavailable) as error:
         raise GateUnavailable(str(error)) from None
+    facts = environment(settings.platform, device.facts)
     return facts, env_id(facts)
 
 
-def _check_room() -> None:
+def check_room() -> None:
     """Raises GateUnavailable where the limit on file size would make a compiler or the pages fail half-way."""
     soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if soft != resource.RLIM_INFINITY and soft < _FILE_BYTES:
         raise GateUnavailable(
             f"the limit on file size is {soft} bytes; compiling needs {_FILE_BYTES} (ulimit -f {_FILE_BYTES >> 10})"
         )
-
-
-def _device(settings: Settings, cache: Cache) -> Device:
-    """What the device says of itself; asked once for each installation."""
-    platform = settings.platform
-    key = caching.key(kind="device", **environment(platform, {}), topology=topology())
-    device = cache.device(key)
-    if device is None:
-        assert platform.opencl_name is not None
-        with DeviceProcess(platform.opencl_name, isolation=settings.isolation) as process:
-            device = process.device()
-        cache.keep_device(key, device)
-    return device
 
 
 def _accept(course: _Course, compute_units: int) -> list[Case]:
@@ -342,12 +333,7 @@ def _correct(
 
 
 def _lowered(course: _Course, env: str, cache: Cache) -> Artifact:
-    key = caching.key(kind="artifact", kernel=course.kernel.kernel_id, env=env, isolation=course.isolation or "")
-    artifact = cache.artifact(key)
-    if artifact is None:
-        artifact = lower(course.kernel, course.settings.platform, course.isolation)
-        cache.keep_artifact(key, artifact)
-    return artifact
+    return lowered(course.kernel, course.settings.platform, course.isolation, env, cache)
 
 
 def _time(

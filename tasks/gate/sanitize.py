@@ -1,4 +1,4 @@
-"""The sanitizer tier for OpenCL: one call of the kernel in Oclgrind, a simulator that sees every access and data race.
+"""The sanitizer tier for OpenCL: calls of a kernel in Oclgrind, a simulator that sees every access and data race.
 
 Oclgrind interprets the kernel, so its log, a file that the kernel's own prints do not reach, can be believed. Its
 messages open with what was seen and go on with `At line N (column M) of input.cl:`; the kernel itself runs on.
@@ -7,12 +7,14 @@ messages open with what was seen and go on with `At line N (column M) of input.c
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 from experts.case import Case
 from experts.kernel import Kernel
 from experts.verdict import Isolation, Status
-from tasks.gate.correctness import Checker, pages_needed
+from tasks.gate.correctness import Checker, Tried, pages_needed
 from tasks.gate.launches import Limits
 from tasks.gate.opencl import OCLGRIND, DeviceProcess
 from tasks.gate.pages import Pages
@@ -35,31 +37,55 @@ _LINE = re.compile(r"At line ([1-9]\d*) \(column \d+\)")
 
 def sanitize(kernel: Kernel, case: Case, pool: Pool, limits: Limits, isolation: Isolation | None, warp: int) -> None:
     """Run once at this (tiny) shape. Raises Rejected (out_of_bounds, race, or a wrong value) at the first finding."""
-    environment = {
-        "OCLGRIND_DATA_RACES": "1",
-        "OCLGRIND_LOG": _LOG,
-        "OCLGRIND_MAX_ERRORS": "3",
-        "OCLGRIND_LOCAL_MEM_SIZE": str(_LOCAL_BYTES),
-        "OCLGRIND_MAX_WGSIZE": "4096",
-    }
     nbytes = pages_needed(kernel, [case], limits, warp)
-    with (
-        Pages(nbytes, pool.seed()) as pages,
-        DeviceProcess(OCLGRIND, pages, isolation=isolation, environment=environment) as process,
-    ):
-        process.device()
-        process.build(kernel)
-        process.open_pages()
-        log = process.scratch / _LOG
+    with Sanitizer(kernel, nbytes, pool, limits, isolation, warp) as sanitizer:
+        sanitizer.check(Tried(case, case.timed_distribution))
+
+
+class Sanitizer:
+    """A worker with Oclgrind and one kernel, for shapes one after another; of no more use after a finding.
+
+    Use as a context manager. Raises Rejected (compile_error and its kin) where Oclgrind does not take the kernel.
+    """
+
+    def __init__(
+        self, kernel: Kernel, nbytes: int, pool: Pool, limits: Limits, isolation: Isolation | None, warp: int
+    ) -> None:
+        environment = {
+            "OCLGRIND_DATA_RACES": "1",
+            "OCLGRIND_LOG": _LOG,
+            "OCLGRIND_MAX_ERRORS": "3",
+            "OCLGRIND_LOCAL_MEM_SIZE": str(_LOCAL_BYTES),
+            "OCLGRIND_MAX_WGSIZE": "4096",
+        }
+        with ExitStack() as made:
+            pages = made.enter_context(Pages(nbytes, pool.seed()))
+            process = made.enter_context(DeviceProcess(OCLGRIND, pages, isolation=isolation, environment=environment))
+            process.device()
+            process.build(kernel)
+            process.open_pages()
+            self._made = made.pop_all()
+        self._log = process.scratch / _LOG
+        self._checker = Checker(kernel, process, pages, pool, limits, warp)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._made.close()
+
+    def check(self, item: Tried) -> float:
+        """The item's calls: their largest error, as a share of its bound. Raises Rejected at the first finding."""
         try:
-            Checker(kernel, process, pages, pool, limits, warp).once(case, SECONDS)
+            error = self._checker.judged(item, SECONDS)
         except Rejected as fault:
-            look(log)
+            look(self._log)
             if fault.status is Status.TIMEOUT:
-                reason = f"the sanitizer did not end within {SECONDS:.0f} s at {case.name}"
+                reason = f"the sanitizer did not end within {SECONDS:.0f} s at {item.case.name}"
                 raise Rejected(Status.TIMEOUT, reason, fault.log) from None
             raise Rejected(fault.status, f"in the sanitizer: {fault.reason}", fault.log) from None
-        look(log)
+        look(self._log)
+        return error
 
 
 def look(path: Path) -> None:

@@ -18,7 +18,7 @@ from experts.kernel import Kernel
 from experts.verdict import Effect
 from tasks.rewrite.edit import Edit, NotApplicable, Rule
 from tasks.rewrite.rules import apply
-from tasks.walk.trial import Trial, Tried
+from tasks.trials import Trial, Tried
 from tasks.walk.walk import Pending, Step, Submit, Walked
 
 Kind = Literal["identical", "rederived", "failed"]

@@ -43,6 +43,9 @@ def transitions(walked: Walked, forwards: Sequence[Forward], rules: Sequence[Rul
                 backward_attempt_id=step.tried.attempt_id,
                 attempt_id=source.attempt_id if source else None,
                 standing=standing(step.simplified, rules),
+                prior=tuple(
+                    dict.fromkeys(each.needs_intent for each in walked.precedence if each.place == step.edit.place)
+                ),
                 written_by="rule",
                 writer=json.dumps(each.edit.record()) if each.edit else None,
                 created=datetime.now(UTC),

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from experts.verdict import Effect
 from skill_library.intents import canonical
 from skill_library.records import Purpose, WrittenBy
+from tasks.trials import Tried, writer_of
 from tasks.walk.forward import Forward
 from tasks.walk.inventory import Inventory
-from tasks.walk.trial import Tried, writer_of
 from tasks.walk.walk import Walked
 
 

@@ -8,28 +8,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from experts.case import Case
-from experts.ids import content_id
 from experts.kernel import Kernel
 from skill_library.records import lineage_id, run_id
-from tasks.evidence import Evidence, Roots
-from tasks.gate import lock
+from tasks import runs
+from tasks.evidence import Roots
 from tasks.gate.runner import Settings, surroundings
 from tasks.rewrite.edit import Rule
 from tasks.rewrite.rules import RULES, RULES_VERSION
+from tasks.trials import Desk
 from tasks.walk.forward import forward
 from tasks.walk.inventory import inventory
 from tasks.walk.record import transitions
 from tasks.walk.report import WalkReport, report
-from tasks.walk.trial import Desk
 from tasks.walk.walk import Submit, walk
 
 Rewriter = Literal["rule"]
 DEFAULT_PAIRS = 60
 """Of samples for a step: what is not clear by then is undecided, and the walk goes on all the same."""
-
-
-class Busy(Exception):
-    """Another process walks this run; one line."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +63,8 @@ def opened(job: Job) -> Iterator[Desk]:
         },
     )
 
-    def refuse() -> None:
-        raise Busy(f"another process is on this walk already (run {identity})")
-
-    with (
-        lock.held(f"walk-{content_id([str(job.roots.user), identity])}", "exclusive", refuse),
-        Evidence(job.roots) as evidence,
-    ):
-        known = evidence.repetitions(identity)
-        yield Desk(evidence, job.case, job.settings, identity, known if job.fresh else max(0, known - 1))
+    with runs.held("walk", identity, job.roots, "attempts", fresh=job.fresh) as (evidence, repetition):
+        yield Desk(evidence, job.case, job.settings, identity, repetition)
 
 
 def run(job: Job, desk: Desk, submit: Submit, told: Callable[[str], None] = lambda text: None) -> WalkReport:

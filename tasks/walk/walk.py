@@ -19,8 +19,8 @@ from typing import Protocol
 from experts.kernel import Kernel
 from tasks.rewrite.edit import Edit, NotApplicable, Rule
 from tasks.rewrite.rules import apply
+from tasks.trials import Trial, Tried
 from tasks.walk.inventory import Inventory, inventory
-from tasks.walk.trial import Trial, Tried
 
 MAX_STEPS = 500
 """A walk that takes more removals than this goes round in circles."""

@@ -40,6 +40,17 @@ def test_a_layout_has_aligned_buffers_with_guards_around(sizes: list[int], block
     assert at == found.nbytes
 
 
+def test_a_buffer_can_start_behind_its_place() -> None:
+    found = layout({"A": 4096, "B": 100, "C": 8}, offsets={"B": 60, "C": 4})
+    assert [offset % 4096 for offset, _ in found.spans.values()] == [0, 60, 4]
+    assert [nbytes for _, nbytes in found.spans.values()] == [4096, 100, 8]
+    assert all(nbytes >= GUARD_BYTES for _, nbytes in found.guards)
+    with Pages(found.nbytes, 5) as pages:
+        pages.arm(found.guards)
+        _poke(pages, found.spans["B"][0] - 1)
+        assert pages.breached(found.guards) == (1, found.guards[1][1] - 1)
+
+
 @pytest.fixture
 def armed() -> Iterator[tuple[Pages, Layout]]:
     found = layout(SIZES)

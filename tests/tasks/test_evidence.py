@@ -41,6 +41,13 @@ def evidence(root: Path) -> Iterator[Evidence]:
 
 
 @pytest.fixture
+def now(root: Path) -> Path:
+    """A user's root with the same rows, as today's code writes them."""
+    make_v1.main(root)
+    return root
+
+
+@pytest.fixture
 def v1(root: Path) -> Path:
     """A user's root with the frozen files of schema 1."""
     shutil.copytree(V1, root)
@@ -165,11 +172,15 @@ class TestFirstSchema:
         frame = evidence.read("attempts")
         assert frame["status"].tolist() == ["ok", "wrong_value", "ok", "ok", "wrong_value"]
         assert frame["ratio"].notna().tolist() == [True, False, True, True, False]
-        assert evidence.check() == ()
+        assert {finding.wrong for finding in evidence.check()} == {Wrong.WRONG_SCHEMA}
+        assert evidence.read("transitions")["prior"].isna().all(), "older rows do not know it"
 
-    def test_nothing_in_them_needs_rewriting(self, v1: Path) -> None:
-        (v1 / "journal").rename(v1 / "away")
-        assert Evidence(Roots(v1)).compact() == Compaction({}, 0, ())
+    def test_compacting_brings_them_up_to_date(self, v1: Path) -> None:
+        evidence = Evidence(Roots(v1))
+        evidence.compact()
+        assert evidence.check() == ()
+        assert counts(v1) == IN_V1
+        assert evidence.compact() == Compaction({}, 0, ())
 
     @pytest.mark.parametrize("dataset", MODELS)
     def test_plain_pandas_reads_every_dataset(self, v1: Path, dataset: Dataset) -> None:
@@ -192,18 +203,18 @@ class TestFirstSchema:
             ("roundtrips", "created"),
         ],
     )
-    def test_a_file_without_a_column_is_read_and_rewritten(self, v1: Path, dataset: Dataset, column: str) -> None:
-        (path,) = parquet_files(v1, dataset)
+    def test_a_file_without_a_column_is_read_and_rewritten(self, now: Path, dataset: Dataset, column: str) -> None:
+        (path,) = parquet_files(now, dataset)
         pq.write_table(pq.read_table(path).drop_columns([column]), path)
-        evidence = Evidence(Roots(v1))
+        evidence = Evidence(Roots(now))
         assert evidence.table(dataset).schema.equals(arrow_schema(dataset))
         assert len(evidence.read(dataset)) == IN_V1[dataset]
         assert Wrong.WRONG_SCHEMA in {finding.wrong for finding in evidence.check()}
         evidence.compact()
-        (path,) = parquet_files(v1, dataset)
+        (path,) = parquet_files(now, dataset)
         assert pq.read_schema(path).equals(arrow_schema(dataset))
         assert pq.read_schema(path).metadata == arrow_schema(dataset).metadata
-        frame = pd.read_parquet(v1 / "evidence" / dataset)
+        frame = pd.read_parquet(now / "evidence" / dataset)
         assert list(frame.columns) == arrow_schema(dataset).names
         assert len(frame) == IN_V1[dataset]
         if column == MODELS[dataset].key:
@@ -259,27 +270,27 @@ class TestCompaction:
         assert compact(root).journals == 1
         assert len(ids(root)) == 2
 
-    def test_one_that_waits_finds_the_work_done(self, v1: Path) -> None:
+    def test_one_that_waits_finds_the_work_done(self, now: Path) -> None:
         done: list[Compaction] = []
-        threads = [threading.Thread(target=lambda: done.append(compact(v1))) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: done.append(compact(now))) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert sorted(len(found.rows) for found in done) == [0, 0, 0, 5]
-        assert counts(v1) == IN_V1
+        assert counts(now) == IN_V1
 
-    def test_readers_see_every_row_all_the_time(self, v1: Path) -> None:
+    def test_readers_see_every_row_all_the_time(self, now: Path) -> None:
         stop = threading.Event()
         seen: set[int] = set()
 
         def look() -> None:
             while not stop.is_set():
-                seen.add(len(ids(v1)))
+                seen.add(len(ids(now)))
 
         reader = threading.Thread(target=look)
         reader.start()
-        with Evidence(Roots(v1)) as evidence:
+        with Evidence(Roots(now)) as evidence:
             for _ in range(8):
                 evidence.append(make_v1.attempt(1))
                 evidence.compact()
@@ -287,47 +298,47 @@ class TestCompaction:
         reader.join()
         assert seen == {5}
 
-    def test_a_torn_end_is_passed_over_and_goes(self, v1: Path) -> None:
-        (path,) = journals(v1)
+    def test_a_torn_end_is_passed_over_and_goes(self, now: Path) -> None:
+        (path,) = journals(now)
         with path.open("ab") as file:
             file.write(b'{"format":1,"dataset":"attempts","row":{"attempt')
-        assert [finding.wrong for finding in Evidence(Roots(v1)).check()] == [Wrong.TORN_LINE]
-        assert counts(v1) == IN_V1
-        Evidence(Roots(v1)).compact()
-        assert journals(v1) == []
-        assert counts(v1) == IN_V1
+        assert [finding.wrong for finding in Evidence(Roots(now)).check()] == [Wrong.TORN_LINE]
+        assert counts(now) == IN_V1
+        Evidence(Roots(now)).compact()
+        assert journals(now) == []
+        assert counts(now) == IN_V1
 
     @pytest.mark.parametrize(
         "line",
         [
             b"garbage",
-            b'{"format":2,"dataset":"attempts","row":{}}',
+            b'{"format":3,"dataset":"attempts","row":{}}',
             b'{"format":1,"dataset":"attempts","row":{"pairs":"many"}}',
             b'{"format":1,"dataset":"attempts","row":{"novel":1}}',
             b'{"format":1,"dataset":"novels","row":{}}',
             b"[]",
         ],
     )
-    def test_a_journal_with_damage_is_read_and_stays(self, v1: Path, line: bytes) -> None:
-        (path,) = journals(v1)
+    def test_a_journal_with_damage_is_read_and_stays(self, now: Path, line: bytes) -> None:
+        (path,) = journals(now)
         path.write_bytes(line + b"\n" + path.read_bytes())
-        assert [finding.wrong for finding in Evidence(Roots(v1)).check()] == [Wrong.DAMAGED_LINE]
+        assert [finding.wrong for finding in Evidence(Roots(now)).check()] == [Wrong.DAMAGED_LINE]
         for _ in range(2):
-            Evidence(Roots(v1)).compact()
-            assert journals(v1) == [path]
-            assert counts(v1) == IN_V1
+            Evidence(Roots(now)).compact()
+            assert journals(now) == [path]
+            assert counts(now) == IN_V1
 
-    def test_a_file_that_cannot_be_read_stays_and_is_named(self, v1: Path) -> None:
-        (path,) = parquet_files(v1)
+    def test_a_file_that_cannot_be_read_stays_and_is_named(self, now: Path) -> None:
+        (path,) = parquet_files(now)
         path.write_bytes(b"PAR1 no more PAR1")
-        evidence = Evidence(Roots(v1))
+        evidence = Evidence(Roots(now))
         with pytest.raises(StoreError, match=r"attempts/attempts.parquet cannot be read"):
             evidence.read("attempts")
         assert Wrong.UNREADABLE_FILE in {finding.wrong for finding in evidence.check()}
         assert evidence.compact().left == ("evidence/attempts/attempts.parquet: cannot be read",)
         assert path.read_bytes() == b"PAR1 no more PAR1"
         path.unlink()
-        assert len(ids(v1)) == 2
+        assert len(ids(now)) == 2
 
 
 class TestKilled:
@@ -356,14 +367,14 @@ class TestKilled:
         assert len(found) <= len(acknowledged) + 3
         assert Evidence(Roots(root)).read("kernels")["kernel_id"].is_unique
 
-    def test_a_compaction_killed_at_any_step_loses_and_doubles_nothing(self, v1: Path, tmp_path: Path) -> None:
-        (v1 / "evidence/attempts/old.parquet").write_bytes((v1 / "evidence/attempts/attempts.parquet").read_bytes())
-        shutil.copytree(v1, tmp_path / "dry")
+    def test_a_compaction_killed_at_any_step_loses_and_doubles_nothing(self, now: Path, tmp_path: Path) -> None:
+        (now / "evidence/attempts/old.parquet").write_bytes((now / "evidence/attempts/attempts.parquet").read_bytes())
+        shutil.copytree(now, tmp_path / "dry")
         steps: list[str] = []
         compact(tmp_path / "dry", step=steps.append)
         assert len(steps) == 14
         subprocess.run(
-            [sys.executable, "-c", _COMPACTS_AND_IS_KILLED, str(v1), str(tmp_path), str(len(steps))],
+            [sys.executable, "-c", _COMPACTS_AND_IS_KILLED, str(now), str(tmp_path), str(len(steps))],
             cwd=REPOSITORY,
             check=True,
         )
@@ -441,16 +452,16 @@ class TestUnwritable:
         assert ids(root) == acknowledged
         assert journals(root) == []
 
-    def test_a_compaction_that_cannot_write_loses_nothing(self, v1: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_compaction_that_cannot_write_loses_nothing(self, now: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def full(descriptor: int, data: object) -> int:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(StoreError, match="cannot compact: no space left"):
-            compact(v1)
+            compact(now)
         monkeypatch.undo()
-        assert counts(v1) == IN_V1
-        assert len(parquet_files(v1, "kernels")) == 1
+        assert counts(now) == IN_V1
+        assert len(parquet_files(now, "kernels")) == 1
 
 
 class TestCheck:
@@ -468,20 +479,20 @@ class TestCheck:
             ("error", 0.5, Wrong.DUPLICATE_ID),
         ],
     )
-    def test_finds_a_row_that_was_tampered_with(self, v1: Path, column: str, value: object, wrong: Wrong) -> None:
-        (path,) = parquet_files(v1)
+    def test_finds_a_row_that_was_tampered_with(self, now: Path, column: str, value: object, wrong: Wrong) -> None:
+        (path,) = parquet_files(now)
         rows = pq.read_table(path).to_pylist()
         changed = pa.Table.from_pylist([rows[0] | {column: value}], schema=arrow_schema("attempts"))
         pq.write_table(changed, path.with_name("more.parquet"))
-        findings = Evidence(Roots(v1)).check()
+        findings = Evidence(Roots(now)).check()
         assert wrong in {finding.wrong for finding in findings}
         assert {finding.where for finding in findings} == {"user/evidence/attempts/more.parquet"}
 
-    def test_finds_a_row_twice_in_one_file(self, v1: Path) -> None:
-        (path,) = parquet_files(v1)
+    def test_finds_a_row_twice_in_one_file(self, now: Path) -> None:
+        (path,) = parquet_files(now)
         table = pq.read_table(path)
         pq.write_table(pa.concat_tables([table, table]), path)
-        assert {finding.wrong for finding in Evidence(Roots(v1)).check()} == {Wrong.DUPLICATE_ID}
+        assert {finding.wrong for finding in Evidence(Roots(now)).check()} == {Wrong.DUPLICATE_ID}
 
     def test_finds_a_path_in_a_kernel(self, evidence: Evidence) -> None:
         evidence.append(_with_path())
@@ -489,18 +500,18 @@ class TestCheck:
 
 
 class TestPromote:
-    def test_copies_rows_with_their_kernels(self, v1: Path, tmp_path: Path) -> None:
+    def test_copies_rows_with_their_kernels(self, now: Path, tmp_path: Path) -> None:
         shipped = tmp_path / "shipped"
-        evidence = Evidence(Roots(v1, shipped))
+        evidence = Evidence(Roots(now, shipped))
         assert evidence.promote(runs=["0" * 16]) == dict.fromkeys(MODELS, 0)
         assert evidence.promote(runs=[make_v1.RUN]) == IN_V1
         assert evidence.promote() == dict.fromkeys(MODELS, 0)
         assert {dataset: len(pd.read_parquet(shipped / "evidence" / dataset)) for dataset in MODELS} == IN_V1
         assert evidence.check() == ()
-        assert counts(v1) == IN_V1
+        assert counts(now) == IN_V1
 
-    def test_refuses_a_kernel_with_a_path(self, v1: Path, tmp_path: Path) -> None:
-        with Evidence(Roots(v1, tmp_path / "shipped")) as evidence:
+    def test_refuses_a_kernel_with_a_path(self, now: Path, tmp_path: Path) -> None:
+        with Evidence(Roots(now, tmp_path / "shipped")) as evidence:
             evidence.append(_with_path())
             with pytest.raises(PromotionRefused, match="column text holds a path of a machine"):
                 evidence.promote()

@@ -11,9 +11,10 @@ from experts import catalog, platform
 from experts.kernel import load
 from tasks.evidence import Roots
 from tasks.gate.runner import Settings
+from tasks.runs import Busy
+from tasks.trials import Trial, Tried
 from tasks.walk.report import WalkReport
-from tasks.walk.run import Busy, Job, opened, run
-from tasks.walk.trial import Trial, Tried
+from tasks.walk.run import Job, opened, run
 from tasks.walk.walk import Pending
 
 PLANTED = Path(__file__).parent / "planted.cl"

@@ -22,8 +22,9 @@ from flows.commands import schemas
 from tasks.evidence import Roots, journal
 from tasks.evidence.store import Evidence
 from tasks.gate.runner import Settings, gate
+from tasks.runs import Busy
 from tasks.walk.report import WalkReport
-from tasks.walk.run import Busy, opened
+from tasks.walk.run import opened
 from tests.walk.driver import PLANTED, job, walked
 
 CASE = "gemm/64-f32"

@@ -11,11 +11,11 @@ import pytest
 from experts.kernel import Kernel, parse
 from tasks.rewrite import rules as registry
 from tasks.rewrite.edit import Declined, Edit, NotApplicable, Places
+from tasks.trials import Trial, Tried
 from tasks.walk import forward as forwarding
 from tasks.walk import walk as walking
 from tasks.walk.forward import forward
 from tasks.walk.inventory import inventory
-from tasks.walk.trial import Trial, Tried
 from tasks.walk.walk import ExpertInvalid, Pending, Walked, walk
 
 TEXT = """/* klineage

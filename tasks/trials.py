@@ -14,16 +14,13 @@ from typing import Any
 from experts.case import Case
 from experts.kernel import Kernel
 from experts.verdict import Domain, GateReport, Status
-from skill_library.records import MODELS, AttemptRow, Purpose, Row, attempt_id, attempt_row, kernel_row
+from skill_library.records import AttemptRow, Purpose, Row, attempt_id, attempt_row, kernel_row
+from tasks import runs
 from tasks.evidence import Evidence
-from tasks.gate.runner import Outcome, Progress, Settings, gate
+from tasks.gate.runner import HarnessFault, Outcome, Progress, Settings, gate
 from tasks.rewrite.edit import Edit
 
 _TRIES = 2
-
-
-class HarnessFault(Exception):
-    """The gate failed, not the kernel; one line. The walk stops, and can be started again."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,11 @@ class Trial:
     """What will be tried next if this one is accepted."""
     label: str = ""
     """For people: `chain-03 unroll-loop`."""
+    narrows: bool = False
+    """It may refuse shapes that its parent takes, down to the case's minimal domain: going forward, what a skill needs
+    is required."""
+    writer: Mapping[str, object] | None = None
+    """Who wrote the kernel, where it was not the edit alone."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,7 @@ class Desk:
 
     def keep(self, rows: Sequence[Row]) -> None:
         """Keep other rows of this run, those that the evidence lacks. Raises StoreError."""
-        for dataset in {row.dataset for row in rows}:
-            stored = set(self._evidence.table(dataset).column(MODELS[dataset].key).to_pylist())
-            self._evidence.append(
-                *(row for row in rows if row.dataset == dataset and getattr(row, row.key) not in stored)
-            )
+        runs.keep_new(self._evidence, rows)
 
     def compact(self) -> None:
         """Turn what was kept into Parquet. Raises StoreError."""
@@ -152,7 +150,7 @@ class Desk:
 
     def _row(self, trial: Trial, report: GateReport) -> AttemptRow:
         passed = report.verdict.outcome == "passed"
-        if report.baseline is not None:
+        if report.baseline is not None and not trial.narrows:
             passed = passed and _takes_all_of(report.verdict.domain, report.baseline.domain)
         return attempt_row(
             report,
@@ -163,8 +161,8 @@ class Desk:
             repetition=self.repetition,
             intent=trial.edit.intent if trial.edit else None,
             accepted=passed,
-            written_by="rule" if trial.edit else "author",
-            writer=trial.edit.record() if trial.edit else None,
+            written_by="rule" if trial.edit or trial.writer else "author",
+            writer=trial.writer or (trial.edit.record() if trial.edit else None),
         )
 
 
