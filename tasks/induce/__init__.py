@@ -1,0 +1,1 @@
+"""Candidate skills from the evidence: transitions and probes in, cards out."""
