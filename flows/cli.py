@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from flows.commands import cases, data, demo, doctor, gate, show, walk
+from flows.commands import cases, data, demo, doctor, gate, induce, optimize, roundtrip, show, skills, walk
 from flows.commands.failure import Failure
 from tasks.gate.workers import Stopped, kill_all
 
@@ -34,7 +34,11 @@ app.command("gate")(gate.command)
 app.command("cases")(cases.command)
 app.command("walk")(walk.command)
 app.command("show")(show.command)
+app.command("induce")(induce.command)
+app.command("roundtrip")(roundtrip.command)
+app.command("optimize")(optimize.command)
 app.command("demo")(demo.command)
+app.add_typer(skills.app, name="skills")
 app.add_typer(data.app, name="data")
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from experts.verdict import Effect, GateReport, Profile, Verdict
-from tasks.walk.trial import Tried
+from tasks.trials import Tried
 
 _COLOURS = {Effect.FASTER: "green", Effect.SLOWER: "red", Effect.TIE: "cyan", Effect.UNDECIDED: "yellow"}
 
@@ -77,6 +77,11 @@ class WalkProgress:
             self._status.update(escape(text))
         else:
             self._console.print(f"[dim]{escape(text)}[/]")
+
+    def line(self, what: str, told: str) -> None:
+        """Something else ended."""
+        seconds = time.monotonic() - self._begun
+        self._console.print(f"[dim]{seconds:5.0f} s[/]   {escape(what)}: {escape(told)}")
 
     def __call__(self, tried: Tried) -> None:
         """A trial ended."""

@@ -9,46 +9,29 @@ evidence decides what is done already, so nothing is cached here.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
-from prefect import flow, get_run_logger, task
-from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State
-from prefect.futures import PrefectFuture
+from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Completed
-from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.artifacts import keep_ladder, keep_step
+from flows.artifacts import keep_ladder
+from flows.gating import RUNNER, GateTasks
 from flows.jobs import WalkRequest, kernel_name
 from skill_library.ladder import ladder
 from tasks.evidence import Evidence
 from tasks.gate.runner import CALL_SECONDS
 from tasks.walk.report import WalkReport
 from tasks.walk.run import DEFAULT_PAIRS, Rewriter, opened, run
-from tasks.walk.trial import Desk, Trial, Tried
-from tasks.walk.walk import Pending
-
-Listener = Callable[[Tried], None]
-LISTENER: ContextVar[Listener | None] = ContextVar("LISTENER", default=None)
-"""Told of each trial as it ends, in the thread that ran it; the command line sets it."""
 
 
 def _flow_run_name() -> str:
     return kernel_name(Path(str(flow_run.parameters.get("kernel"))))
 
 
-_RUNNER: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 2)
-
-
 @flow(
     name="extract-lineage",
     flow_run_name=_flow_run_name,
-    task_runner=_RUNNER,
+    task_runner=RUNNER,
     persist_result=False,
 )
 def extract_lineage(
@@ -80,56 +63,9 @@ def extract_lineage(
     log = get_run_logger()
     with opened(work) as desk:
         log.info("run %s of %s on %s", desk.run_id, name, work.case.name)
-        found = run(work, desk, _Submitter(name, desk))
+        found = run(work, desk, GateTasks(name, desk))
     with Evidence(work.roots) as evidence:
         kept = ladder(evidence.read("attempts"), evidence.read("transitions"), found.lineage_id)
     keep_ladder(name, kept)
     log.info("lineage %s: %d accepted, %d rejected", found.lineage_id, found.accepted, found.rejected)
-    return found
-
-
-class _Submitter:
-    """Runs trials as Prefect tasks; futures of earlier trials become edges of the run graph."""
-
-    def __init__(self, name: str, desk: Desk) -> None:
-        self._name, self._desk = name, desk
-        self._listener = LISTENER.get()
-
-    def __call__(self, trial: Trial, after: Sequence[Pending] = ()) -> Pending:
-        edit = trial.edit.record() if trial.edit else None
-        return _pending(
-            self._task(trial).submit(
-                step=trial.label,
-                purpose=trial.purpose,
-                edit=edit,
-                kernel_id=trial.kernel.kernel_id,
-                baseline_id=trial.baseline.kernel_id if trial.baseline else None,
-                wait_for=[each for each in after if isinstance(each, PrefectFuture)],
-            )
-        )
-
-    def _task(self, trial: Trial) -> Any:
-        # The trial travels in the closure: Prefect looks through every parameter, and shows them.
-        @task(
-            name="gate",
-            task_run_name=f"{self._name}/{trial.label}",
-            cache_policy=NO_CACHE,
-            persist_result=False,
-            retries=0,
-        )
-        def gate_step(
-            step: str, purpose: str, edit: dict[str, Any] | None, kernel_id: str, baseline_id: str | None
-        ) -> State[Tried]:
-            tried = self._desk.try_out(trial)
-            if self._listener is not None:
-                self._listener(tried)
-            keep_step(self._name, tried)
-            state = "Accepted" if tried.accepted else "Rejected"
-            return Completed(name=state, message=tried.told, data=tried)
-
-        return gate_step
-
-
-def _pending(future: Any) -> Pending:
-    found: Pending = future
     return found

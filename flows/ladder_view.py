@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
+from experts.difference import difference
 from experts.kernel import Kernel
 from experts.verdict import Effect
 from skill_library.ladder import Ladder, Ratio
@@ -92,9 +92,8 @@ def print_diffs(ladder: Ladder, texts: Mapping[str, Kernel], console: Console | 
     console = console or _console()
     for rung in ladder.rungs:
         above, below = texts[rung.above_id], texts[rung.simplified_id]
-        lines = difflib.unified_diff(above.text.splitlines(), below.text.splitlines(), lineterm="", n=2)
         console.print(f"\n[bold]{rung.step + 1} {rung.intent}[/] {escape(rung.anchor or '')}")
-        console.print(Syntax("\n".join(list(lines)[2:]), "diff", background_color="default", word_wrap=True))
+        console.print(Syntax("\n".join(difference(above, below)), "diff", background_color="default", word_wrap=True))
 
 
 def _console() -> Console:

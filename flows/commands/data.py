@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel, ConfigDict
 
 from flows.commands import options
 from flows.commands.failure import Failure
+from skill_library.store import SHIPPED, Library, LibraryError
 from tasks.evidence import Evidence, StoreError
 
 app = typer.Typer(help="Care for the evidence on disk.", rich_markup_mode=None)
@@ -43,6 +45,17 @@ class CheckReport(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     findings: tuple[Fault, ...]
+
+
+class PromoteReport(BaseModel):
+    """What `klineage data promote --json` prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: dict[str, int]
+    """Rows of each dataset that are new among the shipped ones."""
+    skills: tuple[str, ...]
+    """Cards that were written."""
 
 
 @app.command("compact")
@@ -88,3 +101,34 @@ def check(data: options.Data = None, shipped: options.Shipped = None, as_json: o
         if roots.note:
             sys.stderr.write(f"klineage: {roots.note}\n")
     return 1 if findings else 0
+
+
+@app.command("promote")
+def promote(
+    runs: Annotated[
+        list[str] | None, typer.Option("--run", help="The id of a run; all of them by default.", metavar="ID")
+    ] = None,
+    data: options.Data = None,
+    shipped: options.Shipped = None,
+    as_json: options.Json = False,
+) -> int:
+    """For maintainers: copy rows and admitted cards to what is shipped with the project."""
+    roots = options.roots(data, shipped)
+    try:
+        own = [each for each in Library((roots.user / "skills",)).skills() if each.verification.standing == "admitted"]
+        with Evidence(roots) as evidence:
+            rows = evidence.promote(runs=runs)
+        # After the rows that their claims rest on.
+        Library((SHIPPED,)).keep(own)
+    except (StoreError, LibraryError) as error:
+        raise Failure(str(error)) from None
+    report = PromoteReport(
+        rows={str(name): count for name, count in rows.items()}, skills=tuple(each.name for each in own)
+    )
+    if as_json:
+        sys.stdout.write(report.model_dump_json() + "\n")
+        return 0
+    for dataset, count in report.rows.items():
+        sys.stdout.write(f"{dataset}: {count} rows more\n")
+    sys.stdout.write(f"skills: {', '.join(report.skills) or '(none)'}\n")
+    return 0

@@ -12,9 +12,15 @@ from pydantic import BaseModel
 
 from experts.verdict import GateReport
 from flows.commands.cases import CasesReport
-from flows.commands.data import CheckReport, CompactReport
+from flows.commands.data import CheckReport, CompactReport, PromoteReport
 from flows.commands.doctor import DoctorReport
+from flows.commands.skills import SkillsReport
 from skill_library.ladder import Ladder
+from skill_library.skill import Skill
+from tasks.induce.report import InduceReport
+from tasks.induce.why import WhyReport
+from tasks.optimize.report import OptimizeReport
+from tasks.roundtrip.report import RoundtripReport
 from tasks.walk.report import WalkReport
 
 FOLDER = Path(__file__).parents[1] / "schemas"
@@ -24,8 +30,15 @@ MODELS: dict[str, type[BaseModel]] = {
     "doctor": DoctorReport,
     "walk": WalkReport,
     "show": Ladder,
+    "induce": InduceReport,
+    "roundtrip": RoundtripReport,
+    "optimize": OptimizeReport,
+    "skills": SkillsReport,
+    "skills-show": Skill,
+    "skills-why": WhyReport,
     "data-compact": CompactReport,
     "data-check": CheckReport,
+    "data-promote": PromoteReport,
 }
 
 

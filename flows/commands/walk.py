@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from experts.case import CaseError
 from experts.kernel import KernelError
-from experts.platform import PlatformError
 from flows.commands import options
-from flows.commands.failure import Failure
+from flows.commands.flowing import faults, quiet, waiting
 from flows.display import WalkProgress
-from flows.jobs import BadRequest, WalkRequest
+from flows.jobs import WalkRequest
 from skill_library.ladder import ladder
-from tasks.evidence import Evidence, Roots, StoreError
-from tasks.gate.lock import LockError
-from tasks.gate.runner import CALL_SECONDS, GateUnavailable
+from tasks.evidence import Evidence, Roots
+from tasks.gate.runner import CALL_SECONDS
 from tasks.gate.statistics import CHECKPOINTS
 from tasks.walk.report import WalkReport
-from tasks.walk.run import DEFAULT_PAIRS, Busy
-from tasks.walk.trial import HarnessFault
+from tasks.walk.run import DEFAULT_PAIRS
 from tasks.walk.walk import ExpertInvalid
-
-_QUIET = {
-    # What the flow and a server of its own have to say is in the UI.
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-}
-"""Read by Prefect when it is imported; a user's own settings stand."""
 
 
 def command(
@@ -82,25 +69,22 @@ def command(
 
 def walked(request: WalkRequest) -> WalkReport | None:
     """The flow, with progress on stderr; None where the expert is not valid, which is then said. Raises Failure."""
-    try:
-        request.job()
-        return _flow(request)
-    except (KernelError, ExpertInvalid) as fault:
-        what = f"invalid_kernel at parse: {fault}" if isinstance(fault, KernelError) else str(fault)
-        sys.stderr.write(f"klineage: {request.kernel}: the expert is not valid: {what}\n")
-        return None
-    except (BadRequest, CaseError, PlatformError, GateUnavailable, StoreError, LockError, Busy, HarnessFault) as error:
-        raise Failure(str(error)) from None
-    except OSError as error:
-        raise Failure(f"{error.filename or request.kernel}: {error.strerror or error}") from None
+    with faults(request.kernel):
+        try:
+            request.job()
+            return _flow(request)
+        except (KernelError, ExpertInvalid) as fault:
+            what = f"invalid_kernel at parse: {fault}" if isinstance(fault, KernelError) else str(fault)
+            sys.stderr.write(f"klineage: {request.kernel}: the expert is not valid: {what}\n")
+            return None
 
 
 def _flow(request: WalkRequest) -> WalkReport:
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+    quiet()
     with WalkProgress() as progress:
-        progress.note("starting Prefect (the first time on a machine it sets up its database: up to 20 s)")
-        from flows.extract_lineage import LISTENER, extract_lineage
+        progress.note(waiting())
+        from flows.extract_lineage import extract_lineage
+        from flows.gating import LISTENER
 
         token = LISTENER.set(progress)
         try:

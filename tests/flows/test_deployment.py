@@ -1,4 +1,4 @@
-"""The deployment extract-lineage, as a new user runs it: a server, a work pool, `deploy --all`, a worker, a run."""
+"""The deployments, as a new user runs them: server, work pool, `deploy --all`, worker, runs; and commands beside."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pandas as pd
 import pytest
+
+from flows.commands import schemas
 
 CHECKOUT = Path(__file__).parents[2]
 PREFECT = Path(sys.executable).with_name("prefect")
@@ -107,7 +110,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def test_runs_to_completed(server: Server, tmp_path: Path) -> None:
     server.call("work-pool", "create", "klineage", "--type", "process")
-    assert "extract-lineage" in server.call("--no-prompt", "deploy", "--all")
+    server.call("--no-prompt", "deploy", "--all")
+    deployed = {each["name"]: each for each in server.ask("deployments/filter")}
+    assert set(deployed) == {
+        "extract-lineage",
+        "probe-lineage",
+        "induce-skills",
+        "validate-roundtrips",
+        "optimize-kernel",
+    }
+    (nightly,) = deployed["validate-roundtrips"]["schedules"]
+    assert (nightly["schedule"]["cron"], nightly["active"]) == ("0 3 * * *", False)
     server.start("worker", "start", "--pool", "klineage", log=tmp_path / "worker.log")
     parameters = ["kernel=tests/walk/planted.cl", "case=gemm/64-f32", "pairs=20", f"data={tmp_path / 'data'}"]
     given = [part for each in parameters for part in ("-p", each)]
@@ -128,8 +141,39 @@ def test_runs_to_completed(server: Server, tmp_path: Path) -> None:
     assert sum("-diff-chain-" in key for key in keys if key) == 4
 
 
+def test_optimize_runs_as_a_deployment(server: Server, tmp_path: Path) -> None:
+    given = ["kernel=experts/softmax/naive.cl", "attempts=1", "pairs=20", f"data={tmp_path}"]
+    parameters = [part for each in given for part in ("-p", each)]
+    server.call("deployment", "run", "optimize-kernel/optimize-kernel", *parameters, "--watch", timeout=RUN_SECONDS)
+    attempts = pd.read_parquet(tmp_path / "evidence" / "attempts")
+    assert set(attempts["purpose"]) == {"optimize"}
+    assert (tmp_path / "optimized" / "softmax-naive.cl").read_text().startswith("/* klineage")
+    keys = {artifact["key"] for artifact in server.ask("artifacts/filter", limit=200)}
+    assert "softmax-naive-optimize" in keys
+
+
+def test_inducing_what_is_known_changes_no_card(server: Server, tmp_path: Path) -> None:
+    found = _answer(server, "induce", "--probe", "none", "--data", str(tmp_path))
+    assert len(found["skills"]) >= 3
+    assert not any(skill["changed"] for skill in found["skills"])
+    assert not (tmp_path / "skills").exists()
+
+
+def test_a_skill_is_decided_again_here(server: Server, tmp_path: Path) -> None:
+    name = "split-accumulator"
+    found = _answer(server, "roundtrip", name, "--pairs", "20", "--data", str(tmp_path))
+    (decision,) = found["decisions"]
+    # Elsewhere than where the card was measured it claims nothing, and waits.
+    assert decision["standing"] in ("admitted", "waiting"), decision["reason"]
+    trials = pd.read_parquet(tmp_path / "evidence" / "roundtrips")
+    assert set(trials["skill"]) == {name}
+    assert (trials[trials["trial"] == "negative"]["result"] == "failed_as_stated").all()
+    card = json.loads((tmp_path / "skills" / name / "card.json").read_text())
+    assert card["verification"]["standing"] == decision["standing"]
+
+
 def test_the_run_graph_follows_the_chain(server: Server) -> None:
-    (run,) = server.ask("flow_runs/filter")
+    (run,) = (each for each in server.ask("flow_runs/filter") if each["name"] == "walk/planted")
     with urllib.request.urlopen(f"{server.url}/flow_runs/{run['id']}/graph-v2", timeout=30) as answer:
         nodes = {node["label"].partition("/")[2].partition("/")[2]: node for _, node in json.load(answer)["nodes"]}
     ids = {node["id"]: label for label, node in nodes.items()}
@@ -156,6 +200,22 @@ def test_a_root_that_cannot_be_written_stops_the_walk(server: Server, tmp_path: 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("klineage: evidence store: cannot keep a row")
     assert "Traceback" not in done.stderr
+
+
+def _answer(server: Server, command: str, *arguments: str) -> Any:
+    """A command's JSON, which has its schema."""
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli", command, *arguments, "--json"],
+        cwd=CHECKOUT,
+        env=server.environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, json.loads((schemas.FOLDER / f"{command}.json").read_text()))
+    return found
 
 
 def _walk(server: Server, kernel: Path, data: Path) -> subprocess.CompletedProcess[str]:
