@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from experts.case import CaseError
+from experts.kernel import KernelError
 from experts.platform import PlatformError
 from flows.commands.failure import Failure
+from flows.display import WalkProgress
 from flows.jobs import BadRequest
 from skill_library.ladder import LadderError
 from skill_library.store import LibraryError
@@ -27,6 +29,12 @@ _QUIET = {
 """Read by Prefect when it is imported; a user's own settings stand."""
 
 
+def not_valid(file: str, what: str, fault: Exception) -> None:
+    """Say on stderr that a kernel is not valid: a verdict, and no failure."""
+    told = f"invalid_kernel at parse: {fault}" if isinstance(fault, KernelError) else str(fault)
+    sys.stderr.write(f"klineage: {file}: the {what} is not valid: {told}\n")
+
+
 def quiet() -> None:
     """Call before Prefect is imported."""
     for name, value in _QUIET.items():
@@ -38,6 +46,21 @@ def waiting() -> str:
     if "prefect" in sys.modules:
         return "starting the flow"
     return "starting Prefect (the first time on a machine it sets up its database: up to 20 s)"
+
+
+@contextmanager
+def watched() -> Iterator[WalkProgress]:
+    """Progress on stderr, told of each trial as it ends; flows are imported inside."""
+    quiet()
+    with WalkProgress() as progress:
+        progress.note(waiting())
+        from flows.gating import LISTENER
+
+        token = LISTENER.set(progress)
+        try:
+            yield progress
+        finally:
+            LISTENER.reset(token)
 
 
 @contextmanager

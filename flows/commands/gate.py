@@ -37,9 +37,7 @@ def command(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Run it in the sanitizer too: bounds and races.")
     ] = False,
-    platform_name: Annotated[
-        str | None, typer.Option("--platform", help="Which platform. [default: PoCL on this CPU]", metavar="NAME")
-    ] = None,
+    platform_name: options.PlatformName = None,
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds for one call of the kernel.", min=0.1, max=3600)
     ] = CALL_SECONDS,

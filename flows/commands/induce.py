@@ -9,8 +9,7 @@ import typer
 
 from flows.commands import options
 from flows.commands.failure import Failure
-from flows.commands.flowing import faults, quiet, waiting
-from flows.display import WalkProgress
+from flows.commands.flowing import faults, watched
 from flows.jobs import DEMO_SHAPES, ProbeRequest
 from tasks.gate.runner import CALL_SECONDS
 from tasks.induce.report import InduceReport
@@ -33,12 +32,8 @@ def command(
             metavar="ID",
         ),
     ] = None,
-    platform_name: Annotated[
-        str | None, typer.Option("--platform", help="Which platform. [default: PoCL on this CPU]", metavar="NAME")
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds for one call of a kernel.", min=0.1, max=3600)
-    ] = CALL_SECONDS,
+    platform_name: options.PlatformName = None,
+    timeout: options.Timeout = CALL_SECONDS,
     experts: options.Experts = None,
     data: options.Data = None,
     as_json: options.Json = False,
@@ -68,9 +63,7 @@ def induced(request: ProbeRequest, *, probe: bool = True) -> InduceReport:
     """The flow, with progress on stderr. Raises Failure."""
     with faults(request.data or ""):
         request.job()
-        quiet()
-        with WalkProgress() as progress:
-            progress.note(waiting())
+        with watched() as progress:
             from flows.induce_skills import induce_skills
             from flows.probing import PROBED, told
 

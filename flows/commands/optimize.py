@@ -10,23 +10,17 @@ import typer
 
 from experts.kernel import KernelError
 from flows.commands import options
-from flows.commands.flowing import faults, quiet, waiting
-from flows.display import WalkProgress
+from flows.commands.flowing import faults, not_valid, watched
 from flows.jobs import OptimizeRequest
 from tasks.gate.runner import CALL_SECONDS
-from tasks.gate.statistics import CHECKPOINTS
 from tasks.optimize.report import DEFAULT_ATTEMPTS, KernelInvalid, OptimizeReport
 from tasks.walk.run import DEFAULT_PAIRS
 
 
 def command(
     kernel: Annotated[Path, typer.Argument(help="The kernel's file: .cl; it is not changed", metavar="FILE")],
-    case: Annotated[
-        str | None, typer.Option("--case", help="Which case. [default: the kernel's workload at its default size]")
-    ] = None,
-    platform_name: Annotated[
-        str | None, typer.Option("--platform", help="Which platform. [default: PoCL on this CPU]", metavar="NAME")
-    ] = None,
+    case: options.CaseName = None,
+    platform_name: options.PlatformName = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -37,15 +31,9 @@ def command(
         Path | None, typer.Option("--cards", help="A folder of skills to use instead of the library.", metavar="DIR")
     ] = None,
     attempts: Annotated[int, typer.Option("--attempts", help="Candidates to gate, at most.")] = DEFAULT_ATTEMPTS,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Repeat a run that the evidence has, instead of going on with it.")
-    ] = False,
-    pairs: Annotated[
-        int, typer.Option("--pairs", help=f"Samples for a comparison, at most: {', '.join(map(str, CHECKPOINTS))}.")
-    ] = DEFAULT_PAIRS,
-    timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds for one call of a kernel.", min=0.1, max=3600)
-    ] = CALL_SECONDS,
+    fresh: options.Fresh = False,
+    pairs: options.Pairs = DEFAULT_PAIRS,
+    timeout: options.Timeout = CALL_SECONDS,
     experts: options.Experts = None,
     data: options.Data = None,
     as_json: options.Json = False,
@@ -81,24 +69,12 @@ def optimized(request: OptimizeRequest) -> OptimizeReport | None:
     with faults(request.kernel):
         try:
             request.job()
-            return _flow(request)
+            with watched():
+                from flows.optimize_kernel import optimize_kernel
+
+                found = optimize_kernel(**request.parameters())
         except (KernelError, KernelInvalid) as fault:
-            what = f"invalid_kernel at parse: {fault}" if isinstance(fault, KernelError) else str(fault)
-            sys.stderr.write(f"klineage: {request.kernel}: the kernel is not valid: {what}\n")
+            not_valid(request.kernel, "kernel", fault)
             return None
-
-
-def _flow(request: OptimizeRequest) -> OptimizeReport:
-    quiet()
-    with WalkProgress() as progress:
-        progress.note(waiting())
-        from flows.gating import LISTENER
-        from flows.optimize_kernel import optimize_kernel
-
-        token = LISTENER.set(progress)
-        try:
-            found = optimize_kernel(**request.parameters())
-        finally:
-            LISTENER.reset(token)
     assert isinstance(found, OptimizeReport)
     return found

@@ -11,6 +11,7 @@ from experts import catalog
 from experts.case import CaseError
 from flows.commands.failure import Failure
 from tasks.evidence import Roots, StoreError
+from tasks.gate.statistics import CHECKPOINTS
 
 Experts = Annotated[
     list[Path] | None,
@@ -28,6 +29,19 @@ Shipped = Annotated[
         "--shipped", help="Evidence that comes with the project. [default: data/ of a checkout]", metavar="DIR"
     ),
 ]
+PlatformName = Annotated[
+    str | None, typer.Option("--platform", help="Which platform. [default: PoCL on this CPU]", metavar="NAME")
+]
+CaseName = Annotated[
+    str | None, typer.Option("--case", help="Which case. [default: the kernel's workload at its default size]")
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Repeat a run that the evidence has, instead of going on with it.")
+]
+Pairs = Annotated[
+    int, typer.Option("--pairs", help=f"Samples for a comparison, at most: {', '.join(map(str, CHECKPOINTS))}.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", help="Seconds for one call of a kernel.", min=0.1, max=3600)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
 
 

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from flows.commands import options
-from flows.commands.flowing import faults, quiet, waiting
-from flows.display import WalkProgress
+from flows.commands.flowing import faults, watched
 from flows.jobs import RoundtripRequest
 from tasks.gate.runner import CALL_SECONDS
-from tasks.gate.statistics import CHECKPOINTS
 from tasks.roundtrip.report import RoundtripReport
 from tasks.walk.run import DEFAULT_PAIRS
 
@@ -22,16 +20,10 @@ def command(
         list[str] | None,
         typer.Argument(help="Names of skills. [default: all that are not decided here yet]", metavar="SKILL"),
     ] = None,
-    platform_name: Annotated[
-        str | None, typer.Option("--platform", help="Which platform. [default: PoCL on this CPU]", metavar="NAME")
-    ] = None,
+    platform_name: options.PlatformName = None,
     again: Annotated[bool, typer.Option("--again", help="Decide those, too, that were decided here.")] = False,
-    pairs: Annotated[
-        int, typer.Option("--pairs", help=f"Samples for a comparison, at most: {', '.join(map(str, CHECKPOINTS))}.")
-    ] = DEFAULT_PAIRS,
-    timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds for one call of a kernel.", min=0.1, max=3600)
-    ] = CALL_SECONDS,
+    pairs: options.Pairs = DEFAULT_PAIRS,
+    timeout: options.Timeout = CALL_SECONDS,
     experts: options.Experts = None,
     data: options.Data = None,
     as_json: options.Json = False,
@@ -60,16 +52,9 @@ def decided(request: RoundtripRequest) -> RoundtripReport:
     """The flow, with progress on stderr. Raises Failure."""
     with faults(request.data or ""):
         request.job()
-        quiet()
-        with WalkProgress() as progress:
-            progress.note(waiting())
-            from flows.gating import LISTENER
+        with watched():
             from flows.validate_roundtrips import validate_roundtrips
 
-            token = LISTENER.set(progress)
-            try:
-                report = validate_roundtrips(**request.parameters())
-            finally:
-                LISTENER.reset(token)
+            report = validate_roundtrips(**request.parameters())
     assert isinstance(report, RoundtripReport)
     return report

@@ -23,7 +23,7 @@ from tasks.roundtrip.held_out import HeldOut
 from tasks.trials import Trial, Tried
 from tasks.walk.walk import Submit
 
-POSITIVES = 2
+POSITIVES = 3
 """Held-out states that are tried at most: the first that reproduces the effect admits."""
 
 

@@ -29,7 +29,7 @@ from tasks.roundtrip.roundtrip import POSITIVES, Admission, Negative
 from tasks.trials import Desk
 from tasks.walk.walk import Submit
 
-STATES = 4
+STATES = 5
 """Held-out states that are looked at for a skill."""
 
 
