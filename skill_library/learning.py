@@ -25,7 +25,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from skill_library.hypotheses import RELATION, Hypothesis, hypotheses, implies, relations_of_edit
-from skill_library.predicates import All, Atom, FactRef, Facts, Predicate, holds, unmet
+from skill_library.predicates import All, Atom, FactRef, Facts, Predicate, holds, is_false
 
 MIN_PASSED = 3
 MIN_FAILED = 2
@@ -126,14 +126,8 @@ def _untested(passes: Sequence[Facts], masked: Sequence[Facts], names: Collectio
     return [
         atom
         for atom in relations_of_edit(names)
-        if all(holds(atom, facts) for facts in passes) and any(_false(atom, facts) for facts in masked)
+        if all(holds(atom, facts) for facts in passes) and any(is_false(atom, facts) for facts in masked)
     ]
-
-
-def _false(atom: Atom, facts: Facts) -> bool:
-    """Known to be: not knowing is no evidence."""
-    faults = unmet(atom, facts)
-    return bool(faults) and faults[0].reason == "false"
 
 
 def _told(rivals: Sequence[Predicate]) -> tuple[str, ...]:
@@ -226,7 +220,7 @@ def _excluded(atom: Atom, fails: Sequence[Facts]) -> int:
     """The fails at which it is false, as bits."""
     bits = 0
     for index, facts in enumerate(fails):
-        if _false(atom, facts):
+        if is_false(atom, facts):
             bits |= 1 << index
     return bits
 

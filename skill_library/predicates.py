@@ -197,6 +197,11 @@ def holds(predicate: Predicate, facts: Facts) -> bool:
     return all(verdicts) if isinstance(predicate, All) else any(verdicts)
 
 
+def is_false(predicate: Predicate, facts: Facts) -> bool:
+    """Whether it is known not to hold: not knowing is no evidence."""
+    return any(fault.reason == "false" for fault in unmet(predicate, facts))
+
+
 def unmet(predicate: Predicate, facts: Facts) -> tuple[Unmet, ...]:
     """What keeps it from holding; empty where it holds. An `any` without a part that holds is one entry."""
     if isinstance(predicate, Atom):

@@ -17,7 +17,7 @@ from experts.platform import Platform
 from skill_library.facts import Facts, Place, facts_at
 from skill_library.hypotheses import relations_of_edit
 from skill_library.learning import Learned, Sample, learn
-from skill_library.predicates import Atom, holds, unmet
+from skill_library.predicates import Atom, holds, is_false
 from tasks.induce import alike
 from tasks.induce.steps import Transition
 from tasks.probe.shapes import Shape
@@ -72,7 +72,9 @@ def samples(transition: Transition, probes: Sequence[Record], case: Case, platfo
         sample = each.sample
         if not each.compared:
             found.masked.append(each.facts)
-        elif each.simulated or not any(_false(atom, each.facts) for atom in (*below, *(above if sample.holds else ()))):
+        elif each.simulated or not any(
+            is_false(atom, each.facts) for atom in (*below, *(above if sample.holds else ()))
+        ):
             found.told.append(sample)
     return found
 
@@ -85,7 +87,7 @@ def doubtful(transition: Transition, probes: Sequence[Record], case: Case, platf
     relations = _varying(seen)
     for each in seen:
         native = each.compared and not each.simulated and not each.shape.offset_tensor
-        doubts = not each.sample.holds or any(_false(atom, each.facts) for atom in relations)
+        doubts = not each.sample.holds or any(is_false(atom, each.facts) for atom in relations)
         if native and doubts:
             work = case.at(each.shape.dims).mandatory_operations
             found.append((each.sample.holds, work, Shape(each.shape.dims, tier="sanitize")))
@@ -140,12 +142,7 @@ def _varying(seen: Sequence[_Seen]) -> list[Atom]:
 
 def _common(relations: Sequence[Atom], lucky: Sequence[Facts]) -> list[Atom]:
     """Those that are false wherever there was luck."""
-    return [atom for atom in relations if lucky and all(_false(atom, facts) for facts in lucky)]
-
-
-def _false(atom: Atom, facts: Facts) -> bool:
-    faults = unmet(atom, facts)
-    return bool(faults) and faults[0].reason == "false"
+    return [atom for atom in relations if lucky and all(is_false(atom, facts) for facts in lucky)]
 
 
 def _passed(row: Record) -> bool:

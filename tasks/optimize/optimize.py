@@ -6,8 +6,6 @@ is on disk at every moment.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +19,8 @@ from skill_library.retrieval import Query, Retrieved, retrieve
 from skill_library.skill import Skill
 from tasks import runs
 from tasks.evidence import Roots
-from tasks.gate.runner import Settings, surroundings
+from tasks.evidence.files import make_folder, put_in_place, write_temporary
+from tasks.gate.runner import HarnessFault, Settings, surroundings
 from tasks.materialize import Bench, Refused
 from tasks.optimize.candidates import Candidate, offers
 from tasks.optimize.report import (
@@ -219,20 +218,12 @@ def _speedup(job: Job, state: _State, submit: Submit) -> Speedup:
     tried = submit(trial).result()
     state.gated += not tried.recorded
     row = tried.row
+    if row["ratio"] is None:
+        raise HarnessFault(f"the best kernel passed step by step, and is {row['status']} now: {row['reason']}")
     return Speedup(ratio=row["ratio"], low=row["low"], high=row["high"])
 
 
 def _keep(path: Path, kernel: Kernel) -> None:
     """Put a kernel's text in the file, whole or not at all. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(kernel.text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    make_folder(path.parent)
+    put_in_place(write_temporary(path, kernel.text.encode()), path)
