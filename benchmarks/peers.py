@@ -84,14 +84,14 @@ def expert_seconds(name: str) -> float:
     from experts import catalog, platform
     from experts.kernel import load
     from tasks.gate.launches import plan
-    from tasks.gate.opencl import DeviceProcess
+    from tasks.gate.opencl import OpenCLProcess
     from tasks.gate.pages import Pages, layout
 
     case = catalog.find(name, "opencl", catalog.roots())
     kernel = load(Path(__file__).parents[1] / "experts" / case.workload.name / "expert.cl")
     chosen = platform.select("opencl", None)
     assert chosen.opencl_name is not None
-    with Pages(64 << 20, 0) as pages, DeviceProcess(chosen.opencl_name, pages) as process:
+    with Pages(64 << 20, 0) as pages, OpenCLProcess(chosen.opencl_name, pages) as process:
         device = process.device()
         planned = plan(kernel, case, device.limits, chosen.warp)
         placed = layout({**{tensor.name: tensor.nbytes for tensor in case.tensors}, **planned.workspace})
@@ -99,7 +99,7 @@ def expert_seconds(name: str) -> float:
             pages.write(placed.spans[tensor][0], array)
         process.build(kernel)
         process.open_pages()
-        process.bind("it", planned, placed)
+        process.bind("it", kernel, planned, placed)
         return median_seconds(lambda: float(process.run(["it"], 30)["seconds"][0]))
 
 

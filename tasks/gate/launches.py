@@ -12,11 +12,15 @@ from experts.case import ITEM_BYTES, Case, Dims
 from experts.expressions import Expression, ExpressionError, Scalar
 from experts.kernel import Dtype, Kernel
 from experts.verdict import Status
+from tasks.gate.maps import MapPlan, resolve
 from tasks.gate.workers import Rejected
 
 MAX_GROUPS = 1 << 31
 MAX_ITEMS = 1 << 36
 MAX_WORKSPACE_BYTES = 8 << 30
+MAP_BYTES = 128
+_MAX_CLUSTER = 8
+"""Blocks: what every device with clusters takes."""
 _DOMAIN_SHAPES = 199
 _DOMAIN_FACTORS = (1, 3, 5, 7)
 _DOMAIN_COMBINATIONS = 20_000
@@ -35,9 +39,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: a buffer by name, or a scalar with its type and value."""
+    """One argument: a buffer or a tensor map by name, or a scalar with its type and value."""
 
-    kind: Literal["buffer", "scalar"]
+    kind: Literal["buffer", "scalar", "map"]
     name: str
     dtype: Dtype
     value: int | float | None = None
@@ -51,15 +55,20 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     args: tuple[Argument, ...]
+    shared: int = 0
+    """Dynamic shared memory in bytes; CUDA only."""
+    cluster: tuple[int, int, int] | None = None
+    """Blocks of a cluster; CUDA only."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel at one shape: workspace sizes in bytes, those to zero, and launches in order."""
+    """A kernel at one shape: workspace sizes in bytes, those to zero, launches in order, and the maps they take."""
 
     workspace: Mapping[str, int]
     zero: tuple[str, ...]
     launches: tuple[Launch, ...]
+    maps: tuple[MapPlan, ...] = ()
 
 
 def check_names(kernel: Kernel, case: Case) -> None:
@@ -81,6 +90,10 @@ def check_names(kernel: Kernel, case: Case) -> None:
                 f"{where}: unknown name {min(unknown)!r} in {expression.text!r}; known: {', '.join(sorted(symbols))}"
             )
     arguments = {*tensors, *case.dims, *scalars, *manifest.workspace}
+    for name, declared in manifest.maps.items():
+        if declared.tensor not in {*tensors, *manifest.workspace}:
+            held = ", ".join(sorted({*tensors, *manifest.workspace}))
+            _invalid(f"maps.{name}: unknown tensor {declared.tensor!r}; known: {held}")
     for index, launch in enumerate(manifest.launch):
         for name in launch.args:
             if name.removeprefix("map:") == name and name not in arguments:
@@ -152,9 +165,36 @@ def plan(kernel: Kernel, case: Case, limits: Limits, warp: int) -> Plan:
         if min(*grid, *block) < 1:
             _invalid(f"{where}: grid {list(grid)} of blocks {list(block)} at {case.name}")
         _check_size(where, grid, block, limits)
-        launches.append(Launch(launch.entry, grid, block, tuple(_argument(name, kernel, case) for name in launch.args)))
+        shared = 0 if launch.shared is None else _integer(launch.shared, known, f"{where}.shared")
+        if shared < 0:
+            _invalid(f"{where}: {shared} bytes of shared memory at {case.name}")
+        if shared > limits.local_bytes:
+            reason = f"{where}: {shared} bytes of shared memory; the device has {limits.local_bytes}"
+            raise Rejected(Status.RESOURCE_LIMIT, reason)
+        cluster = None if launch.cluster is None else _cluster(launch.cluster, known, where, grid)
+        args = tuple(_argument(name, kernel, case) for name in launch.args)
+        launches.append(Launch(launch.entry, grid, block, args, shared, cluster))
     zero = tuple(name for name, space in kernel.manifest.workspace.items() if space.zero)
-    return Plan(workspace, zero, tuple(launches))
+    return Plan(workspace, zero, tuple(launches), _maps(kernel, case, known))
+
+
+def _cluster(
+    declared: Sequence[Expression], known: Mapping[str, Scalar], where: str, grid: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    found = _axes([_integer(part, known, f"{where}.cluster") for part in declared])
+    if min(found) < 1 or prod(found) > _MAX_CLUSTER:
+        _invalid(f"{where}: cluster {list(found)}; from 1 to {_MAX_CLUSTER} blocks make one")
+    if any(blocks % size for blocks, size in zip(grid, found, strict=True)):
+        _invalid(f"{where}: grid {list(grid)} is not made of whole clusters of {list(found)}")
+    return found
+
+
+def _maps(kernel: Kernel, case: Case, known: Mapping[str, Scalar]) -> tuple[MapPlan, ...]:
+    """The tensor maps, each within its tensor or workspace. Raises Rejected (invalid_kernel)."""
+    bases: dict[str, tuple[Dtype, tuple[int, ...]]] = {t.name: (t.dtype, t.shape) for t in case.tensors}
+    for name, space in kernel.manifest.workspace.items():
+        bases[name] = (space.dtype, tuple(_integer(part, known, f"workspace.{name}.shape") for part in space.shape))
+    return tuple(resolve(name, each, *bases[each.tensor], known) for name, each in kernel.manifest.maps.items())
 
 
 def _check_size(where: str, grid: tuple[int, int, int], block: tuple[int, int, int], limits: Limits) -> None:
@@ -171,6 +211,8 @@ def _check_size(where: str, grid: tuple[int, int, int], block: tuple[int, int, i
 
 
 def _argument(name: str, kernel: Kernel, case: Case) -> Argument:
+    if name.startswith("map:"):
+        return Argument("map", name.removeprefix("map:"), "u8")
     for tensor in case.tensors:
         if tensor.name == name:
             return Argument("buffer", name, tensor.dtype)
@@ -192,6 +234,11 @@ def _expressions(kernel: Kernel) -> list[tuple[str, Expression]]:
             found += [(f"launch[{index}].{field}", part) for part in getattr(launch, field) or ()]
         if launch.shared is not None:
             found.append((f"launch[{index}].shared", launch.shared))
+    for name, declared in manifest.maps.items():
+        for field in type(declared).model_fields:
+            value = getattr(declared, field)
+            parts = value if isinstance(value, tuple) else (value,)
+            found += [(f"maps.{name}.{field}", part) for part in parts if isinstance(part, Expression)]
     return found
 
 

@@ -29,18 +29,12 @@ from experts.verdict import (
 )
 from skill_library.scrub import scrub
 from tasks.gate import cache as caching
-from tasks.gate import lock, sandbox, statistics
+from tasks.gate import lock, sandbox, statistics, surfaces
 from tasks.gate.cache import Cache
 from tasks.gate.correctness import Checker, agenda, pages_needed
-from tasks.gate.launches import accepts, check_names, domain_shapes, plan, symbols
-from tasks.gate.opencl import (
-    Artifact,
-    Device,
-    DeviceMissing,
-    DeviceProcess,
-    check_entries,
-    check_fit,
-)
+from tasks.gate.device import Artifact, Device, DeviceMissing
+from tasks.gate.entries import check_entries, check_fit
+from tasks.gate.launches import Plan, accepts, check_names, domain_shapes, plan, symbols
 from tasks.gate.pages import Pages, PagesError
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import device_of, lock_name, lowered
@@ -192,7 +186,8 @@ def _gate(
     pool, cache = Pool(), Cache(settings.cache)
     name = lock_name(settings.platform)
     try:
-        device = device_of(settings.platform, settings.isolation, cache)
+        compile_only = settings.tier == "compile"
+        device = device_of(settings.platform, settings.isolation, cache, compile_only=compile_only)
         facts = environment(settings.platform, device.facts)
         with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
             with ThreadPoolExecutor(len(courses) + 1) as threads:
@@ -209,7 +204,7 @@ def _gate(
                     threads.submit(_check, beside, device, env_id(facts), pool, cache, _silent)
             faults = [job.result() for job in jobs]
         profiled = None
-        if settings.profile and not any(faults):
+        if settings.profile and not compile_only and not any(faults):
             with lock.held(name, "exclusive", lambda: progress("", "waiting for the device", 0, 0)):
                 profiled, faults = _time(courses, device, pool, progress)
     except (DeviceMissing, sandbox.SandboxUnavailable, PagesError, lock.LockError) as error:
@@ -298,25 +293,25 @@ def _correct(
 ) -> None:
     """Compile, launch, correctness, and the sanitizer where the tier asks. Raises Rejected."""
     kernel, case, settings, platform = course.kernel, course.case, course.settings, course.settings.platform
-    assert platform.opencl_name is not None
+    if settings.tier == "compile":
+        with course.at(Stage.COMPILE):
+            _compile(course, device, env, cache)
+        return
     with course.at(Stage.LAUNCH):
         nbytes = pages_needed(kernel, [case, *family], device.limits, platform.warp)
     with (
         Pages(nbytes, pool.seed()) as pages,
-        DeviceProcess(platform.opencl_name, pages, isolation=course.isolation) as process,
+        surfaces.process(platform, pages, course.isolation) as process,
     ):
         with course.at(Stage.COMPILE):
             progress(course.label, "compile", 0, 0)
-            course.artifact = _lowered(course, env, cache)
-            course.facts, course.log = course.artifact.facts, course.artifact.log
-            timed = plan(kernel, case, device.limits, platform.warp)
-            check_entries(course.artifact, timed)
+            artifact, timed = _compile(course, device, env, cache)
             process.device()
-            process.build(kernel, course.artifact.files)
+            process.build(kernel, artifact)
         checker = Checker(kernel, process, pages, pool, device.limits, platform.warp)
         with course.at(Stage.LAUNCH):
             progress(course.label, "first launch", 0, 0)
-            check_fit(course.artifact, timed, device.limits)
+            check_fit(artifact, timed, device.limits)
             process.open_pages()
             checker.first_launch(case, settings.timeout)
         with course.at(Stage.CORRECTNESS):
@@ -332,6 +327,15 @@ def _correct(
             course.clean = True
 
 
+def _compile(course: _Course, device: Device, env: str, cache: Cache) -> tuple[Artifact, Plan]:
+    """What the kernel was compiled to and its launches at the timed shape, held against each other. Raises Rejected."""
+    course.artifact = _lowered(course, env, cache)
+    course.facts, course.log = course.artifact.facts, course.artifact.log
+    timed = plan(course.kernel, course.case, device.limits, course.settings.platform.warp)
+    check_entries(course.artifact, timed)
+    return course.artifact, timed
+
+
 def _lowered(course: _Course, env: str, cache: Cache) -> Artifact:
     return lowered(course.kernel, course.settings.platform, course.isolation, env, cache)
 
@@ -342,7 +346,6 @@ def _time(
     """Time verified kernels in fresh workers; a fault belongs to the one that showed it."""
     case, settings = courses[0].case, courses[0].settings
     platform = settings.platform
-    assert platform.opencl_name is not None
     plans = [plan(course.kernel, case, device.limits, platform.warp) for course in courses]
     bench = Bench(case, plans, pool)
     faults: list[Rejected | None] = [None] * len(courses)
@@ -352,12 +355,17 @@ def _time(
         for course in courses:
             stack.enter_context(course.at(Stage.PROFILE))
         pages = stack.enter_context(Pages(bench.layout.nbytes, pool.seed()))
+        process = stack.enter_context(surfaces.process(platform, pages, courses[0].isolation))
         for course, planned in zip(courses, plans, strict=True):
-            process = DeviceProcess(platform.opencl_name, pages, isolation=course.isolation)
-            lanes.append(Lane(course.label, stack.enter_context(process), planned))
+            if lanes and not process.joint:
+                process = stack.enter_context(surfaces.process(platform, pages, course.isolation))
+            lanes.append(Lane(course.label, process, course.kernel, planned))
         try:
-            with ThreadPoolExecutor(len(lanes)) as threads:
-                # Both boot and build at once; list() raises the first fault, in the order of the lanes.
+            if process.joint:
+                process.device()
+                process.open_pages()
+            with ThreadPoolExecutor(1 if process.joint else len(lanes)) as threads:
+                # Each in its own process, they boot and build at once; list() raises the first fault, in their order.
                 list(threads.map(lambda course, lane: _ready(bench, course, lane), courses, lanes))
             found = profile(
                 bench,
@@ -383,9 +391,11 @@ def _ready(bench: Bench, course: _Course, lane: Lane) -> None:
     """Build the kernel in a worker that has started, and call it once. Raises LaneFault."""
     assert course.artifact is not None
     with blame(lane):
-        lane.process.device()
-        lane.process.build(course.kernel, course.artifact.files)
-        lane.process.open_pages()
+        if not lane.process.joint:
+            lane.process.device()
+        lane.process.build(course.kernel, course.artifact)
+        if not lane.process.joint:
+            lane.process.open_pages()
     prime(bench, lane, course.settings.timeout)
 
 

@@ -33,6 +33,10 @@ MEMORY_BYTES = 4 << 30
 MAX_PROCESSES = 6
 """The worker, and the linker that PoCL starts for each (kernel, local size)."""
 MAX_OPEN_FILES = 256
+_GPU_FILES = ("/dev", "/proc", "/sys")
+"""What NVIDIA's driver opens for writing. Landlock keeps other processes' /proc from a sandboxed one all the same."""
+_GPU_PROCESSES = 64
+"""The driver's threads count, too."""
 _PROBE_SECONDS = 20.0
 
 _READABLE = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/cpuinfo", "/dev/urandom")
@@ -78,7 +82,10 @@ class Grant:
     """Files it may read and write in place."""
     readable: tuple[Path, ...] = ()
     environment: Mapping[str, str] | None = None
-    memory_bytes: int = MEMORY_BYTES
+    memory_bytes: int | None = MEMORY_BYTES
+    """Address space; None for no limit, where a driver reserves more than it uses."""
+    gpu: bool = False
+    """The first CUDA device."""
 
 
 def isolation() -> Isolation:
@@ -247,12 +254,13 @@ def _start_sandlock(command: Sequence[str], grant: Grant) -> Held:
             )
         sandbox = sandlock.Sandbox(
             fs_readable=_readable(grant),
-            fs_writable=[str(grant.scratch), *map(str, grant.pages), "/dev/null"],
+            fs_writable=[str(grant.scratch), *map(str, grant.pages), "/dev/null", *(_GPU_FILES if grant.gpu else ())],
             clean_env=True,
             env=_environment(grant),
             cwd=str(grant.scratch),
             max_memory=grant.memory_bytes,
-            max_processes=MAX_PROCESSES,
+            max_processes=_GPU_PROCESSES if grant.gpu else MAX_PROCESSES,
+            gpu_devices=[0] if grant.gpu else None,
             max_open_files=MAX_OPEN_FILES,
             no_coredump=True,
             no_randomize_memory=True,

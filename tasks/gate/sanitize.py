@@ -16,7 +16,7 @@ from experts.kernel import Kernel
 from experts.verdict import Isolation, Status
 from tasks.gate.correctness import Checker, Tried, pages_needed
 from tasks.gate.launches import Limits
-from tasks.gate.opencl import OCLGRIND, DeviceProcess
+from tasks.gate.opencl import OCLGRIND, OpenCLProcess
 from tasks.gate.pages import Pages
 from tasks.gate.pool import Pool
 from tasks.gate.workers import Rejected
@@ -60,7 +60,7 @@ class Sanitizer:
         }
         with ExitStack() as made:
             pages = made.enter_context(Pages(nbytes, pool.seed()))
-            process = made.enter_context(DeviceProcess(OCLGRIND, pages, isolation=isolation, environment=environment))
+            process = made.enter_context(OpenCLProcess(OCLGRIND, pages, isolation=isolation, environment=environment))
             process.device()
             process.build(kernel)
             process.open_pages()

@@ -1,6 +1,7 @@
 """Paired timing of one or two verified kernels, every timed output checked.
 
-Each kernel has a fresh sandboxed worker with pinned threads; both use the same shared pages. A sample is one request
+Each kernel has a fresh sandboxed worker with pinned threads, or both share one where they are device code; both use
+the same pages. A sample is one request
 for a few calls, each on inputs and an output of its own; a pair is a sample of each in random order on the same new
 inputs. While one worker runs, the other is stopped. The times are the runtime's profiling events (first command's
 start to last one's end), held against the parent's clock.
@@ -20,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from experts.case import Case
+from experts.kernel import Kernel
 from experts.platform import Platform, cpus
 from experts.verdict import Effect, Profile, Status
 from tasks.gate import statistics
+from tasks.gate.device import DeviceProcess
 from tasks.gate.examine import POISONS, judge, poisoned, typed
 from tasks.gate.launches import Plan
-from tasks.gate.opencl import DeviceProcess
 from tasks.gate.pages import Bytes, Layout, Pages, PagesCut, layout
 from tasks.gate.pool import Member, Pool
 from tasks.gate.strays import strays
@@ -57,6 +59,7 @@ class Lane:
 
     label: str
     process: DeviceProcess
+    kernel: Kernel
     plan: Plan
     samples: list[float] = field(default_factory=list)
     """Seconds of one call: the lower quartile of each sample's calls, since waiting for a thread only adds time."""
@@ -64,6 +67,19 @@ class Lane:
     """Seconds of all calls of a sample, by the worker's word."""
     elapsed: list[float] = field(default_factory=list)
     """Seconds of the request, by the parent's clock."""
+
+    def name(self, slot: int) -> str:
+        """What its plan for this slot is called; lanes may share a process."""
+        return f"{self.label}:{slot}"
+
+    def pause(self) -> None:
+        """While it is idle it must not use the device; one process for both lanes is never idle."""
+        if not self.process.joint:
+            self.process.worker.pause()
+
+    def resume(self) -> None:
+        if not self.process.joint:
+            self.process.worker.resume()
 
 
 @dataclass(frozen=True)
@@ -128,11 +144,11 @@ class Bench:
         """Run the first `calls` slots once each. Raises Rejected where the worker does not answer as it must."""
         used = self._end(calls)
         pages.write(0, self._image[:used])
-        lane.process.worker.resume()
+        lane.resume()
         begun = time.perf_counter()
-        answer = lane.process.run([str(slot) for slot in range(calls)], timeout)
+        answer = lane.process.run([lane.name(slot) for slot in range(calls)], timeout, used)
         lane.elapsed.append(time.perf_counter() - begun)
-        lane.process.worker.pause()
+        lane.pause()
         return Taken(pages.read(0, used), answer)
 
     def judge_all(self, lanes: Sequence[Lane], taken: Sequence[Taken], calls: int, skip: int) -> None:
@@ -199,9 +215,9 @@ def prime(bench: Bench, lane: Lane, timeout: float) -> None:
     """
     with blame(lane):
         for slot in range(bench.slots):
-            lane.process.bind(str(slot), lane.plan, bench.spans(lane.plan, slot))
-        lane.process.run(["0"], timeout)
-        lane.process.worker.pause()
+            lane.process.bind(lane.name(slot), lane.kernel, lane.plan, bench.spans(lane.plan, slot))
+        lane.process.run([lane.name(0)], timeout)
+        lane.pause()
 
 
 def profile(

@@ -27,6 +27,12 @@ MAX_FILE_BYTES = 64 << 20
 MOST_ALIGNED = 128
 """Bytes: no type is more aligned."""
 _PR_SET_PDEATHSIG = 1
+_OLD_POCL = "3.0-rc2"
+"""The version in PyPI's pocl-binary-distribution, of which there is one build."""
+_OLD_POCL_TRIPLE = 632
+"""Bytes into its device; the next field is the CPU's name."""
+_CPU_LEVELS = {3: b"x86-64-v3", 4: b"x86-64-v4"}
+"""Kept for as long as the process, since PoCL gets the pointers."""
 
 
 def end_with_parent(parent: int) -> None:
@@ -55,6 +61,25 @@ def main() -> None:
         request = json.loads(line)
         answer = server.answer(request) | {"nonce": request["nonce"]}
         os.write(answers, json.dumps(answer).encode() + b"\n")
+
+
+def _name_cpu(device: Any) -> None:
+    """Tell PoCL 3.0 what CPU this is where its LLVM 14 knows no name for it (Zen 5 and later).
+
+    It then compiles for `generic`, which is none of x86, and refuses every kernel. No setting of PoCL's reaches the
+    name, which the device keeps behind its target triple: both are looked at before one is changed.
+    """
+    if device.driver_version != _OLD_POCL:
+        return
+    import ctypes
+
+    fields = (ctypes.c_char_p * 2).from_address(device.int_ptr + _OLD_POCL_TRIPLE)
+    if (fields[0] or b"").startswith(b"x86_64") and fields[1] == b"generic":
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            flags = next((line.split() for line in file if line.startswith("flags")), [])
+        level = 4 if {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512cd"} <= {*flags} else 3
+        if level == 4 or {"avx2", "fma", "bmi2"} <= {*flags}:
+            fields[1] = _CPU_LEVELS[level]
 
 
 class _Server:
@@ -88,6 +113,7 @@ class _Server:
         if not found:
             return {"fault": "missing", "text": f"no OpenCL platform {request['opencl']!r}"}
         device = found[0].get_devices()[0]
+        _name_cpu(device)
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.copies = request["copies"]

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +33,6 @@ _LONGEST_WAIT = 0.25
 """Seconds between looks at what else may have happened to a worker that is waited for."""
 _DYING_SECONDS = 3.0
 _END_SECONDS = 10.0
-_WORKER = Path(__file__).with_name("worker.py")
 _FAULTS = ("memory", "build", "logic", "runtime", "missing", "worker")
 
 T = TypeVar("T", int, float, str, list[Any], dict[str, Any])
@@ -58,17 +58,25 @@ class Stopped(Exception):
     """`kill_all` ended the worker: nothing is known of the candidate."""
 
 
+@dataclass(frozen=True)
+class Script:
+    """What a worker runs: a Python file that stands alone, under another program where `under` names its command."""
+
+    path: Path
+    under: tuple[str, ...] = ()
+
+
 class Worker:
     """One worker process. Use as a context manager: leaving it kills the worker and all that it left running.
 
     Without a sandbox it also ends with the thread that made it.
     """
 
-    def __init__(self, grant: Grant, isolation: Isolation | None = None) -> None:
+    def __init__(self, grant: Grant, isolation: Isolation | None, script: Script) -> None:
         wanted = isolation or sandbox.isolation()
-        command = [sys.executable, "-I", "-B", str(_WORKER), *([str(os.getpid())] if wanted == "process" else [])]
-        readable = (*grant.readable, _WORKER)
-        held = Grant(grant.scratch, grant.pages, readable, grant.environment, grant.memory_bytes)
+        ends = [str(os.getpid())] if wanted == "process" and not script.under else []
+        command = [*script.under, sys.executable, "-I", "-B", str(script.path), *ends]
+        held = replace(grant, readable=(*grant.readable, script.path))
         self._process = start(command, held, wanted)
         os.set_blocking(self._process.stdin.fileno(), False)
         self._buffer = b""

@@ -11,8 +11,9 @@ from experts.platform import Platform
 from experts.verdict import Isolation, Stage, Status
 from tasks.gate.cache import Cache
 from tasks.gate.correctness import Tried, item_bytes
+from tasks.gate.device import Artifact, Device
+from tasks.gate.entries import check_entries, check_fit
 from tasks.gate.launches import check_names, plan
-from tasks.gate.opencl import Artifact, Device, check_entries, check_fit
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import lowered
 from tasks.gate.sanitize import Sanitizer
@@ -134,7 +135,7 @@ def _run(
 ) -> Generator[Finding, None, None]:
     nbytes = max(each.nbytes for each in planned)
     limits, platform = stand.device.limits, stand.platform
-    binary = Binary(artifact.files)
+    binary = Binary(artifact)
 
     def start() -> Station:
         if sanitized:

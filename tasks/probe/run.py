@@ -15,7 +15,7 @@ from tasks import runs
 from tasks.evidence import Roots
 from tasks.gate import lock, sandbox
 from tasks.gate.cache import Cache
-from tasks.gate.opencl import DeviceMissing
+from tasks.gate.device import DeviceMissing
 from tasks.gate.pages import PagesError
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import device_of, lock_name

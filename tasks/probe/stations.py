@@ -7,17 +7,19 @@ started ahead, since a kernel that crashed once will crash again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Protocol, Self
 
 from experts.kernel import Kernel
 from experts.platform import Platform
 from experts.verdict import Isolation, Status
+from tasks.gate import surfaces
 from tasks.gate.correctness import Checker, Tried
+from tasks.gate.device import Artifact, DeviceProcess
 from tasks.gate.launches import Limits
-from tasks.gate.opencl import DeviceProcess
 from tasks.gate.pages import Pages
 from tasks.gate.pool import Pool
 from tasks.gate.runner import HarnessFault
@@ -43,21 +45,21 @@ class Station(Protocol):
 
 
 class Binary:
-    """A kernel's compiled files, for all its stations.
+    """What a kernel was compiled to, for all its stations.
 
     The runtime makes machine code at the first launch, which takes most of a small shape's time. What the first shape
     that passed left of it goes to later stations. By then the candidate may have written it; but only a worker of the
     same kernel gets it, where the candidate could do as it likes with its code anyway.
     """
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.files = files
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
         self._final = False
 
     def learn(self, process: DeviceProcess) -> None:
         """Take what is compiled by now, once."""
         if not self._final:
-            self.files = process.compiled() or self.files
+            self.artifact = replace(self.artifact, files=process.compiled() or self.artifact.files)
             self._final = True
 
 
@@ -75,12 +77,11 @@ class NativeStation:
         isolation: Isolation | None,
         timeout: float,
     ) -> None:
-        assert platform.opencl_name is not None
         with ExitStack() as made:
             pages = made.enter_context(Pages(nbytes, pool.seed()))
-            process = made.enter_context(DeviceProcess(platform.opencl_name, pages, isolation=isolation))
+            process = made.enter_context(surfaces.process(platform, pages, isolation))
             process.device()
-            process.build(kernel, binary.files)
+            process.build(kernel, binary.artifact)
             process.open_pages()
             self._made = made.pop_all()
         self._checker = Checker(kernel, process, pages, pool, limits, platform.warp)

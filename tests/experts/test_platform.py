@@ -34,18 +34,41 @@ def test_the_default_for_opencl_is_pocl_by_isa(monkeypatch: pytest.MonkeyPatch, 
     [
         ("cuda", None, "need a CUDA device"),
         ("triton", None, "need a CUDA device"),
-        ("cuda", "sm90", "platform sm90 needs a CUDA device"),
+        ("cuda", "sm90", "need a CUDA device"),
         ("opencl", "sm90", "platform sm90 runs cuda, triton, tilelang, not opencl"),
         ("cuda", "pocl-x86-avx2", "runs opencl, not cuda"),
         ("opencl", "", "unknown platform ''"),
         ("opencl", "Oclgrind", "unknown platform"),
     ],
 )
-def test_what_cannot_run_here_is_one_line(surface: platform.Surface, name: str | None, message: str) -> None:
+def test_what_cannot_run_here_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, surface: platform.Surface, name: str | None, message: str
+) -> None:
+    monkeypatch.setattr(platform, "gpu", lambda: None)
     with pytest.raises(PlatformError) as caught:
         select(surface, name)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+H200 = {"name": "NVIDIA H200", "driver_version": "580.1", "compute_cap": "9.0"}
+
+
+def test_the_platform_of_a_gpu_follows_from_its_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "gpu", lambda: H200)
+    assert select("cuda", None) is select("cuda", "sm90") is PLATFORMS["sm90"]
+    with pytest.raises(PlatformError, match="platform sm120 is not this machine's GPU; --compile-only needs none"):
+        select("cuda", "sm120")
+    monkeypatch.setattr(platform, "gpu", lambda: {**H200, "name": "Old", "compute_cap": "7.0"})
+    with pytest.raises(PlatformError, match=r"Old has compute capability 7\.0; there is no platform for it"):
+        select("cuda", None)
+
+
+def test_compiling_needs_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "gpu", lambda: None)
+    assert select("cuda", "sm120", compile_only=True) is PLATFORMS["sm120"]
+    with pytest.raises(PlatformError, match="name one: --platform sm90"):
+        select("cuda", None, compile_only=True)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from experts.verdict import CompileFacts, Correctness, Domain, Stage, Status, Verdict
 from tasks.gate import cache as module
 from tasks.gate.cache import Cache, key
+from tasks.gate.device import Artifact, Device, Entry
 from tasks.gate.launches import Limits
-from tasks.gate.opencl import Artifact, Device, Entry
 
 VERDICT = Verdict(
     outcome="passed",
@@ -154,7 +154,7 @@ def test_a_key_changes_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_source_of_gate_and_judges_is_in_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside = ("tasks/gate/cache.py", "tasks/gate/worker.py", "experts/judge.py")
+    inside = ("tasks/gate/cache.py", "tasks/gate/worker.py", "tasks/gate/cuda/worker.py", "experts/judge.py")
     outside = ("tasks/other.py", "experts/source/tree.py", "experts/gemm/case.py", "experts/gemm/naive.cl")
     for name in (*inside, *outside):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def test_the_source_of_gate_and_judges_is_in_the_key(tmp_path: Path, monkeypatch
 
 def test_the_source_of_this_gate_is_whole() -> None:
     root = Path(module.__file__).parents[2]
-    found = {path for package in module._PACKAGES for path in (root / package).glob("*.py")}
+    found = set(module.sources(root))
     assert {root / "tasks/gate/worker.py", root / "experts/judge.py", root / "experts/kernel.py"} <= found
     nested = [path for path in (root / "tasks/gate").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert set(nested) <= found

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from experts.verdict import Isolation
-from tasks.gate import workers
 from tasks.gate.sandbox import Grant, sandlock_fault
 from tasks.gate.strays import end_strays, strays
-from tasks.gate.workers import Worker
+from tasks.gate.workers import Rejected, Script, Worker
 
 FAULT = sandlock_fault()
 BOTH = [
@@ -89,7 +88,7 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation) -> Iterator[Make]:
+def make(tmp_path: Path, isolation: Isolation) -> Iterator[Make]:
     made: list[Worker] = []
 
     def worker(source: str) -> Worker:
@@ -97,8 +96,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation) 
         script.write_text(HEAD + textwrap.dedent(source))
         scratch = tmp_path / f"scratch{len(made)}"
         scratch.mkdir()
-        monkeypatch.setattr(workers, "_WORKER", script)
-        made.append(Worker(Grant(scratch), isolation))
+        made.append(Worker(Grant(scratch), isolation, Script(script)))
         return made[-1]
 
     yield worker
@@ -132,7 +130,7 @@ def test_it_is_ended_where_nobody_asked_before(make: Make, family: str) -> None:
 def test_it_is_ended_where_the_worker_ended_itself(make: Make, family: str) -> None:
     worker = make(FAMILIES[family] + "child = int(os.read(r, 20)); answer(question(), child=child); question()")
     child = worker.ask("run", 20)["child"]
-    with pytest.raises(workers.Rejected):
+    with pytest.raises(Rejected):
         worker.ask("run", 20)
     assert not _exists(child)
 

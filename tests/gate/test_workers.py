@@ -18,7 +18,7 @@ import pytest
 from experts.verdict import Isolation, Status
 from tasks.gate import workers
 from tasks.gate.sandbox import Grant, sandlock_fault
-from tasks.gate.workers import Fault, Rejected, Stopped, Worker, check_seconds, field, items
+from tasks.gate.workers import Fault, Rejected, Script, Stopped, Worker, check_seconds, field, items
 
 FAULT = sandlock_fault()
 BOTH = [
@@ -46,15 +46,14 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation) -> Iterator[Make]:
+def make(tmp_path: Path, isolation: Isolation) -> Iterator[Make]:
     made: list[Worker] = []
     (tmp_path / "scratch").mkdir()
 
     def worker(source: str) -> Worker:
         script = tmp_path / "worker.py"
         script.write_text(HEAD + textwrap.dedent(source))
-        monkeypatch.setattr(workers, "_WORKER", script)
-        made.append(Worker(Grant(tmp_path / "scratch"), isolation))
+        made.append(Worker(Grant(tmp_path / "scratch"), isolation, Script(script)))
         return made[-1]
 
     yield worker
@@ -317,9 +316,12 @@ def test_kill_all_stops_whoever_waits(make: Make, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_signal_ends_workers_and_folders(tmp_path: Path, isolation: Isolation) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text("import time; time.sleep(60)")
     source = f"""
 import signal, sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from tasks.gate import folders, workers
 from tasks.gate.pages import Pages
 from tasks.gate.sandbox import Grant
@@ -331,7 +333,8 @@ def stop(number, frame):
 def wait():
     folder = folders.scratch_folder("worker")
     try:
-        with Pages(4096, 0) as pages, workers.Worker(Grant(folder), {isolation!r}) as worker:
+        script = workers.Script(Path({str(script)!r}))
+        with Pages(4096, 0) as pages, workers.Worker(Grant(folder), {isolation!r}, script) as worker:
             print(worker.pid, pages.path.parent, folder, flush=True)
             worker.receive(60)
     finally:

@@ -20,7 +20,7 @@ from tasks.evidence import Evidence, Roots, journal
 from tasks.gate import sandbox
 from tasks.gate.cache import Cache
 from tasks.gate.launches import plan
-from tasks.gate.opencl import OCLGRIND, DeviceProcess
+from tasks.gate.opencl import OCLGRIND, OpenCLProcess
 from tasks.gate.pages import Pages, layout
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import device_of
@@ -132,7 +132,7 @@ def test_a_kernel_gets_the_pointer_that_is_off_its_alignment(simulated: bool, st
     bound = kernels.case().at({"R": 1, "N": 2})
     name = OCLGRIND if simulated else stand.platform.opencl_name
     assert name is not None
-    with Pages(1 << 20, 1) as pages, DeviceProcess(name, pages) as process:
+    with Pages(1 << 20, 1) as pages, OpenCLProcess(name, pages) as process:
         process.device()
         process.build(kernel)
         process.open_pages()
@@ -140,7 +140,7 @@ def test_a_kernel_gets_the_pointer_that_is_off_its_alignment(simulated: bool, st
             found = layout({"X": 8, "Y": 8}, offsets={"X": offset})
             pages.write(found.spans["X"][0], np.array([1, 7], np.float32))
             process.drop()
-            process.bind("it", plan(kernel, bound, stand.device.limits, stand.platform.warp), found)
+            process.bind("it", kernel, plan(kernel, bound, stand.device.limits, stand.platform.warp), found)
             process.run(["it"], 30.0)
             assert pages.read(*found.spans["Y"]).view(np.float32).tolist() == [offset, 7.0]
 

@@ -1,0 +1,1 @@
+"""The CUDA surface: NVRTC, a device worker, tensor maps, compute-sanitizer."""

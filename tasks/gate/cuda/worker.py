@@ -1,0 +1,312 @@
+"""The CUDA worker: one process that runs cubins on the first GPU, inside the sandbox. Run as a script; stands alone
+but for NumPy, CuPy and, for tensor maps and clusters, cuda.bindings.
+
+Requests and answers are JSON lines as in the OpenCL worker. Before a request's launches the shared pages are copied to
+one allocation of the device that mirrors them, guard zones included, and back after the last; the parent judges its
+own copy. Before each launch list the L2 cache is flushed and its persisting lines are reset, so that a checked call and
+a timed one are the same thing.
+
+operation  request                                       answer
+device     apart, heap_bytes                             facts of the device
+build      kernel, path of the cubin, entries            (registers and loads its functions)
+pages      path, nbytes
+bind       plan, kernel, buffers, launches, zero, maps
+run        plans, extent                                 seconds of each, start of the first command to end of the last
+drop                                                     (forgets all plans)
+"""
+
+import ctypes
+import gc
+import json
+import mmap
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+MAX_FILE_BYTES = 64 << 20
+_PR_SET_PDEATHSIG = 1
+_HEAP_LIMIT = 2
+"""cudaLimitMallocHeapSize."""
+_MAX_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+_FLUSHES_PER_LAUNCH = 0.25
+"""So that the queue is full before its first launch begins, and no gap on the host is timed."""
+
+
+def end_with_parent(parent: int) -> None:
+    """Be killed when the parent's thread that started this process ends; end now if that is past."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    answers = os.dup(1)
+    requests = os.fdopen(os.dup(0), "rb")
+    # A candidate's printf writes to descriptor 1; it must not look like an answer.
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = MAX_FILE_BYTES if allowed == resource.RLIM_INFINITY else min(allowed, MAX_FILE_BYTES)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    gc.disable()
+    server = _Server()
+    for line in requests:
+        request = json.loads(line)
+        answer = server.answer(request) | {"nonce": request["nonce"]}
+        os.write(answers, json.dumps(answer).encode() + b"\n")
+
+
+class _Server:
+    def __init__(self) -> None:
+        self.modules: dict[str, tuple[Any, dict[str, Any]]] = {}
+        self.plans: dict[str, _Plan] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            import cupy
+        except ImportError as error:
+            return {"fault": "missing", "text": f"CuPy does not load: {error}"}
+        self.cupy = cupy
+        try:
+            answer: dict[str, Any] = getattr(self, "do_" + request["op"])(request)
+            return answer
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            return {"fault": "memory", "text": str(error)}
+        except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError, _Refused) as error:
+            kind = "memory" if "MemoryAllocation" in str(error) or "OUT_OF_MEMORY" in str(error) else "runtime"
+            kind = "missing" if request["op"] == "device" else kind
+            return {"fault": kind, "text": str(error)}
+        except MemoryError:
+            return {"fault": "memory", "text": "the worker ran out of memory"}
+        except (AttributeError, ImportError, KeyError, OSError, TypeError, ValueError) as error:
+            return {"fault": "worker", "text": f"{type(error).__name__}: {error}"}
+
+    def do_device(self, request: dict[str, Any]) -> dict[str, Any]:
+        cupy = self.cupy
+        runtime = cupy.cuda.runtime
+        if runtime.getDeviceCount() < 1:
+            return {"fault": "missing", "text": "no CUDA device"}
+        self.apart = request["apart"]
+        runtime.setDevice(0)
+        # Not more than a candidate may print or allocate anyhow.
+        runtime.deviceSetLimit(_HEAP_LIMIT, request["heap_bytes"])
+        found = runtime.getDeviceProperties(0)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.events = cupy.cuda.Event(), cupy.cuda.Event()
+        self.flush_bytes = 2 * found["l2CacheSize"]
+        self.flush = cupy.cuda.Memory(self.flush_bytes)
+        self.reset_persisting = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+        free, _ = runtime.memGetInfo()
+        return {
+            "name": found["name"].decode(),
+            "version": f"{found['major']}.{found['minor']}",
+            "driver": str(runtime.driverGetVersion()),
+            "runtime": str(runtime.runtimeGetVersion()),
+            "compute_units": found["multiProcessorCount"],
+            "max_group": found["maxThreadsPerBlock"],
+            "max_items": list(found["maxThreadsDim"]),
+            "local_bytes": found["sharedMemPerBlockOptin"],
+            "alloc_bytes": free // 2,
+        }
+
+    def do_build(self, request: dict[str, Any]) -> dict[str, Any]:
+        module = self.cupy.cuda.function.Module()
+        with open(request["path"], "rb") as file:
+            module.load(file.read())
+        functions = {name: module.get_function(name) for name in request["entries"]}
+        self.modules[request["kernel"]] = (module, functions)
+        return {}
+
+    def do_pages(self, request: dict[str, Any]) -> dict[str, Any]:
+        descriptor = os.open(request["path"], os.O_RDWR)
+        self.pages = mmap.mmap(descriptor, request["nbytes"])
+        os.close(descriptor)
+        self.host = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
+        self.arena = None if self.apart else self.cupy.cuda.Memory(request["nbytes"])
+        return {}
+
+    def do_bind(self, request: dict[str, Any]) -> dict[str, Any]:
+        spans = {name: (offset, nbytes) for name, (offset, nbytes) in request["buffers"].items()}
+        if self.arena is None:
+            buffers = {name: self.cupy.cuda.Memory(max(1, nbytes)) for name, (_, nbytes) in spans.items()}
+            addresses = {name: buffer.ptr for name, buffer in buffers.items()}
+        else:
+            buffers = {}
+            addresses = {name: self.arena.ptr + offset for name, (offset, _) in spans.items()}
+        maps = {name: _encode(each, addresses[each["tensor"]]) for name, each in request["maps"].items()}
+        _, functions = self.modules[request["kernel"]]
+        launches = []
+        for launch in request["launches"]:
+            function = functions[launch["entry"]]
+            if launch["shared"]:
+                self.cupy.cuda.driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, launch["shared"])
+            launches.append((function, launch, self._arguments(launch["args"], addresses, maps)))
+        zero = [(addresses[name], spans[name][1]) for name in request["zero"]]
+        self.plans[request["plan"]] = _Plan(launches, zero, spans, addresses, buffers)
+        return {}
+
+    def _arguments(self, args: list[Any], addresses: dict[str, int], maps: dict[str, bytes]) -> list[Any]:
+        import numpy
+
+        values: list[Any] = []
+        for kind, value in args:
+            if kind == "buffer":
+                values.append(numpy.uintp(addresses[value]))
+            elif kind == "map":
+                values.append(numpy.void(maps[value]))
+            else:
+                values.append(numpy.dtype(kind).type(value))
+        return values
+
+    def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
+        plans = [self.plans[name] for name in request["plans"]]
+        to_device, to_host = 1, 2
+        copy = self.cupy.cuda.runtime.memcpy
+        for device, host, nbytes in self._copies(plans, request["extent"]):
+            copy(device, host, nbytes, to_device)
+        seconds = [self._run(plan) for plan in plans]
+        self.cupy.cuda.runtime.deviceSynchronize()
+        for device, host, nbytes in self._copies(plans, request["extent"]):
+            copy(host, device, nbytes, to_host)
+        return {"seconds": seconds}
+
+    def _copies(self, plans: list[Any], extent: int) -> list[tuple[int, int, int]]:
+        """(device address, host address, bytes) of what has to cross."""
+        if self.arena is not None:
+            return [(self.arena.ptr, self.host, min(extent, len(self.pages)))]
+        return [
+            (plan.addresses[name], self.host + offset, nbytes)
+            for plan in plans
+            for name, (offset, nbytes) in plan.spans.items()
+        ]
+
+    def _run(self, plan: Any) -> float:
+        runtime, stream = self.cupy.cuda.runtime, self.stream
+        start, stop = self.events
+        self.reset_persisting()
+        for _ in range(1 + int(_FLUSHES_PER_LAUNCH * len(plan.launches))):
+            runtime.memsetAsync(self.flush.ptr, 0, self.flush_bytes, stream.ptr)
+        start.record(stream)
+        for address, nbytes in plan.zero:
+            runtime.memsetAsync(address, 0, nbytes, stream.ptr)
+        for function, launch, values in plan.launches:
+            if launch["cluster"]:
+                _launch_cluster(function.ptr, launch, values, stream.ptr)
+            else:
+                function(
+                    tuple(launch["grid"]), tuple(launch["block"]), values, shared_mem=launch["shared"], stream=stream
+                )
+        stop.record(stream)
+        stop.synchronize()
+        return float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3
+
+    def do_drop(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.plans.clear()
+        return {}
+
+
+class _Plan:
+    def __init__(self, launches: Any, zero: Any, spans: Any, addresses: Any, buffers: Any) -> None:
+        self.launches, self.zero, self.spans, self.addresses = launches, zero, spans, addresses
+        self.buffers = buffers
+
+
+class _Refused(Exception):
+    """The driver refused a call that cuda.bindings made."""
+
+
+def _checked(result: Any) -> Any:
+    error, *values = result
+    if int(error):
+        raise _Refused(f"{error.name}")
+    return values[0] if values else None
+
+
+def _launch_cluster(function: int, launch: dict[str, Any], values: list[Any], stream: int) -> None:
+    """cuLaunchKernelEx with a cluster's size."""
+    from cuda.bindings import driver
+
+    keep = [ctypes.create_string_buffer(value.tobytes(), value.nbytes) for value in values]
+    pointers = (ctypes.c_void_p * max(1, len(keep)))(*map(ctypes.addressof, keep))
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = launch["cluster"]
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = launch["grid"]
+    config.blockDimX, config.blockDimY, config.blockDimZ = launch["block"]
+    config.sharedMemBytes, config.hStream = launch["shared"], driver.CUstream(stream)
+    config.attrs, config.numAttrs = [attribute], 1
+    _checked(driver.cuLaunchKernelEx(config, driver.CUfunction(function), ctypes.addressof(pointers), 0))
+
+
+_MAP_TYPES = {
+    "u8": ("UINT8", 1),
+    "u16": ("UINT16", 2),
+    "u32": ("UINT32", 4),
+    "i32": ("INT32", 4),
+    "u64": ("UINT64", 8),
+    "i64": ("INT64", 8),
+    "f16": ("FLOAT16", 2),
+    "f32": ("FLOAT32", 4),
+    "f64": ("FLOAT64", 8),
+    "bf16": ("BFLOAT16", 2),
+}
+
+
+def _encode(declared: dict[str, Any], address: int) -> bytes:
+    """The 128 bytes of a tensor map. Lists come in tensor order; the driver wants the innermost first."""
+    from cuda.bindings import driver
+
+    name, size = _MAP_TYPES[declared["dtype"]]
+    swizzle, l2, interleave = declared["swizzle"], declared["l2"], declared["interleave"]
+    common = (
+        _constant(driver, "CUtensorMapInterleave", f"INTERLEAVE_{interleave}B" if interleave else "INTERLEAVE_NONE"),
+        _constant(driver, "CUtensorMapSwizzle", f"SWIZZLE_{swizzle}B" if swizzle else "SWIZZLE_NONE"),
+        _constant(driver, "CUtensorMapL2promotion", f"L2_PROMOTION_L2_{l2}B" if l2 else "L2_PROMOTION_NONE"),
+        _constant(
+            driver,
+            "CUtensorMapFloatOOBfill",
+            "FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA" if declared["oob"] == "nan" else "FLOAT_OOB_FILL_NONE",
+        ),
+    )
+    dtype = _constant(driver, "CUtensorMapDataType", f"DATA_TYPE_{name}")
+    start = address + declared["offset"] * size
+    sizes = [driver.cuuint64_t(value) for value in reversed(declared["shape"])]
+    strides = [driver.cuuint64_t(value * size) for value in reversed(declared["strides"][:-1])]
+    steps = [driver.cuuint32_t(value) for value in reversed(declared["estrides"])]
+    rank = len(sizes)
+    if declared["mode"] == "im2col":
+        lower, upper = declared["lower"][::-1], declared["upper"][::-1]
+        made = driver.cuTensorMapEncodeIm2col(
+            dtype,
+            rank,
+            start,
+            sizes,
+            strides,
+            lower,
+            upper,
+            declared["channels"],
+            declared["pixels"],
+            steps,
+            *common,
+        )
+    else:
+        box = [driver.cuuint32_t(value) for value in reversed(declared["box"])]
+        made = driver.cuTensorMapEncodeTiled(dtype, rank, start, sizes, strides, box, steps, *common)
+    return ctypes.string_at(_checked(made).getPtr(), 128)
+
+
+def _constant(driver: Any, kind: str, name: str) -> Any:
+    return getattr(getattr(driver, kind), f"CU_TENSOR_MAP_{name}")
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    if len(sys.argv) > 1:
+        end_with_parent(int(sys.argv[1]))
+    main()

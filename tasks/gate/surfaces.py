@@ -1,0 +1,42 @@
+"""Which code drives a platform: the one place that knows the surfaces apart.
+
+Each surface compiles in a throwaway worker (`lower`), runs in a `DeviceProcess`, and is looked at in a sanitizer.
+Optional parts are imported where they are used: a machine without CUDA never loads its modules.
+"""
+
+from __future__ import annotations
+
+from experts.kernel import Kernel
+from experts.platform import Platform
+from experts.verdict import Isolation
+from tasks.gate.device import Artifact, DeviceProcess
+from tasks.gate.opencl import OpenCLProcess, topology
+from tasks.gate.opencl import lower as lower_opencl
+from tasks.gate.pages import Pages
+
+
+def lower(kernel: Kernel, platform: Platform, isolation: Isolation | None = None) -> Artifact:
+    """Compile in a throwaway worker. Raises Rejected, DeviceMissing, SandboxUnavailable."""
+    if platform.opencl_name is not None:
+        return lower_opencl(kernel, platform, isolation)
+    from tasks.gate.cuda.nvrtc import lower as lower_cuda
+
+    return lower_cuda(kernel, platform, isolation)
+
+
+def process(platform: Platform, pages: Pages | None = None, isolation: Isolation | None = None) -> DeviceProcess:
+    """A worker with the platform's device open. Raises SandboxUnavailable."""
+    if platform.opencl_name is not None:
+        return OpenCLProcess(platform.opencl_name, pages, isolation)
+    from tasks.gate.cuda.process import CudaProcess
+
+    return CudaProcess(pages, isolation)
+
+
+def machine(platform: Platform) -> str:
+    """What of this machine its device's answers depend on, beside the installed packages."""
+    if platform.opencl_name is not None:
+        return topology()
+    from tasks.gate.cuda.process import driver
+
+    return driver()
