@@ -72,6 +72,8 @@ class DeviceProcess:
 
     joint = False
     """Whether two kernels that are timed against each other share this process, since neither can touch the host."""
+    warm_seconds = 1.0
+    """Most that calls before the first sample may take, by the parent's clock."""
 
     def __init__(
         self,

@@ -27,10 +27,14 @@ class Member:
 
 
 class Pool:
-    """Lazily drawn members; safe to use from several threads."""
+    """Lazily drawn members; safe to use from several threads.
 
-    def __init__(self) -> None:
-        _one_blas_thread()
+    `quiet` keeps references on one core, where a kernel's time is taken on the others.
+    """
+
+    def __init__(self, *, quiet: bool = True) -> None:
+        if quiet:
+            _one_blas_thread()
         self._rng = np.random.default_rng(secrets.randbits(128))
         self._lock = threading.Lock()
         self._members: dict[tuple[str, str], Member] = {}

@@ -28,6 +28,10 @@ def nominal(gpu: Gpu) -> Device:
     return Device(limits, {"nvrtc": version()})
 
 
+_devices: dict[str, Device] = {}
+"""What this process has asked already."""
+
+
 def device_of(platform: Platform, isolation: Isolation | None, cache: Cache, *, compile_only: bool = False) -> Device:
     """What the device says of itself; asked once for each installation. Raises DeviceMissing, SandboxUnavailable.
 
@@ -36,11 +40,12 @@ def device_of(platform: Platform, isolation: Isolation | None, cache: Cache, *, 
     if compile_only and platform.gpu is not None:
         return nominal(platform.gpu)
     key = caching.key(kind="device", **environment(platform, {}), machine=surfaces.machine(platform))
-    device = cache.device(key)
+    device = _devices.get(key) or cache.device(key)
     if device is None:
         with surfaces.process(platform, isolation=isolation) as process:
             device = process.device()
         cache.keep_device(key, device)
+    _devices[key] = device
     return device
 
 

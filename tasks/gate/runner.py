@@ -9,7 +9,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,12 +34,13 @@ from tasks.gate.cache import Cache
 from tasks.gate.correctness import Checker, agenda, pages_needed
 from tasks.gate.device import Artifact, Device, DeviceMissing
 from tasks.gate.entries import check_entries, check_fit
+from tasks.gate.lanes import LaneFault
 from tasks.gate.launches import Plan, accepts, check_names, domain_shapes, plan, symbols
 from tasks.gate.pages import Pages, PagesError
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import device_of, lock_name, lowered
 from tasks.gate.sanitize import sanitize
-from tasks.gate.timing import Bench, Lane, LaneFault, blame, prime, profile
+from tasks.gate.stand import Stand, starts_early
 from tasks.gate.workers import Rejected
 
 CALL_SECONDS = 30.0
@@ -183,30 +184,39 @@ def _gate(
     if baseline is not None:
         courses.append(_Course(baseline, case, settings, "baseline"))
     check_room()
-    pool, cache = Pool(), Cache(settings.cache)
+    pool, cache = Pool(quiet=settings.platform.gpu is None), Cache(settings.cache)
     name = lock_name(settings.platform)
     try:
         compile_only = settings.tier == "compile"
         device = device_of(settings.platform, settings.isolation, cache, compile_only=compile_only)
         facts = environment(settings.platform, device.facts)
-        with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
-            with ThreadPoolExecutor(len(courses) + 1) as threads:
-                jobs = [
-                    threads.submit(_check, course, device, env_id(facts), pool, cache, progress) for course in courses
-                ]
-                if (
-                    ahead is not None
-                    and settings.cache is not None
-                    and _known(courses[0], env_id(facts), cache)[1] is None
-                ):
-                    # It takes the core that a check leaves idle. What is found is for whoever asks about it.
-                    beside = _Course(ahead, case, settings, "next")
-                    threads.submit(_check, beside, device, env_id(facts), pool, cache, _silent)
-            faults = [job.result() for job in jobs]
-        profiled = None
-        if settings.profile and not compile_only and not any(faults):
-            with lock.held(name, "exclusive", lambda: progress("", "waiting for the device", 0, 0)):
-                profiled, faults = _time(courses, device, pool, progress)
+        timed = settings.profile and not compile_only
+        with ExitStack() as made:
+            stand: Stand | None = None
+            with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
+                with ThreadPoolExecutor(len(courses) + 1) as threads:
+                    jobs = [
+                        threads.submit(_check, course, device, env_id(facts), pool, cache, progress)
+                        for course in courses
+                    ]
+                    if (
+                        ahead is not None
+                        and settings.cache is not None
+                        and _known(courses[0], env_id(facts), cache)[1] is None
+                    ):
+                        # It takes the core that a check leaves idle. What is found is for whoever asks about it.
+                        beside = _Course(ahead, case, settings, "next")
+                        threads.submit(_check, beside, device, env_id(facts), pool, cache, _silent)
+                    if timed and starts_early(settings.platform):
+                        # What is wrong with the launches, the checks say.
+                        with suppress(Rejected):
+                            stand = made.enter_context(_stand(courses, device, pool))
+                faults = [job.result() for job in jobs]
+            profiled = None
+            if timed and not any(faults):
+                with lock.held(name, "exclusive", lambda: progress("", "waiting for the device", 0, 0)):
+                    stand = stand or made.enter_context(_stand(courses, device, pool))
+                    profiled, faults = _time(courses, stand, progress)
     except (DeviceMissing, sandbox.SandboxUnavailable, PagesError, lock.LockError) as error:
         raise GateUnavailable(str(error)) from None
     verdicts = [course.verdict(fault) for course, fault in zip(courses, faults, strict=True)]
@@ -340,63 +350,33 @@ def _lowered(course: _Course, env: str, cache: Cache) -> Artifact:
     return lowered(course.kernel, course.settings.platform, course.isolation, env, cache)
 
 
-def _time(
-    courses: list[_Course], device: Device, pool: Pool, progress: Progress
-) -> tuple[Profile | None, list[Rejected | None]]:
+def _stand(courses: list[_Course], device: Device, pool: Pool) -> Stand:
+    """Raises Rejected, PagesError, SandboxUnavailable."""
+    settings = courses[0].settings
+    kernels = {course.label: course.kernel for course in courses}
+    return Stand(kernels, courses[0].case, device.limits, settings.platform, settings.isolation, pool)
+
+
+def _time(courses: list[_Course], stand: Stand, progress: Progress) -> tuple[Profile | None, list[Rejected | None]]:
     """Time verified kernels in fresh workers; a fault belongs to the one that showed it."""
-    case, settings = courses[0].case, courses[0].settings
-    platform = settings.platform
-    plans = [plan(course.kernel, case, device.limits, platform.warp) for course in courses]
-    bench = Bench(case, plans, pool)
+    settings = courses[0].settings
     faults: list[Rejected | None] = [None] * len(courses)
-    lanes: list[Lane] = []
     with ExitStack() as stack:
-        stack.callback(bench.close)
         for course in courses:
             stack.enter_context(course.at(Stage.PROFILE))
-        pages = stack.enter_context(Pages(bench.layout.nbytes, pool.seed()))
-        process = stack.enter_context(surfaces.process(platform, pages, courses[0].isolation))
-        for course, planned in zip(courses, plans, strict=True):
-            if lanes and not process.joint:
-                process = stack.enter_context(surfaces.process(platform, pages, course.isolation))
-            lanes.append(Lane(course.label, process, course.kernel, planned))
+        artifacts = [course.artifact for course in courses if course.artifact is not None]
         try:
-            if process.joint:
-                process.device()
-                process.open_pages()
-            with ThreadPoolExecutor(1 if process.joint else len(lanes)) as threads:
-                # Each in its own process, they boot and build at once; list() raises the first fault, in their order.
-                list(threads.map(lambda course, lane: _ready(bench, course, lane), courses, lanes))
-            found = profile(
-                bench,
-                pages,
-                lanes,
-                platform,
-                pool,
-                settings.timeout,
-                lambda done, total: progress("", "timing", done, total),
-                pairs=settings.pairs,
+            found = stand.time(
+                artifacts, settings.timeout, settings.pairs, lambda done, total: progress("", "timing", done, total)
             )
         except LaneFault as fault:
-            faults[lanes.index(fault.lane)] = fault.cause
+            faults[stand.lanes.index(fault.lane)] = fault.cause
             return None, faults
     for course in courses[1:]:
         # The comparison stands in the candidate's verdict; the baseline's own ends with correctness.
         course.stage = Stage.CORRECTNESS
         course.seconds.pop(Stage.PROFILE, None)
     return found, faults
-
-
-def _ready(bench: Bench, course: _Course, lane: Lane) -> None:
-    """Build the kernel in a worker that has started, and call it once. Raises LaneFault."""
-    assert course.artifact is not None
-    with blame(lane):
-        if not lane.process.joint:
-            lane.process.device()
-        lane.process.build(course.kernel, course.artifact)
-        if not lane.process.joint:
-            lane.process.open_pages()
-    prime(bench, lane, course.settings.timeout)
 
 
 def _silent(label: str, what: str, done: int, total: int) -> None:

@@ -10,25 +10,24 @@ start to last one's end), held against the parent's clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from math import ceil, sqrt
+from dataclasses import dataclass
+from math import ceil
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from experts.case import Case
-from experts.kernel import Kernel
 from experts.platform import Platform, cpus
 from experts.verdict import Effect, Profile, Status
 from tasks.gate import statistics
-from tasks.gate.device import DeviceProcess
+from tasks.gate.clock import check_claim, check_clock
 from tasks.gate.examine import POISONS, judge, poisoned, typed
+from tasks.gate.lanes import Lane, LaneFault, blame
 from tasks.gate.launches import Plan
-from tasks.gate.pages import Bytes, Layout, Pages, PagesCut, layout
+from tasks.gate.pages import Bytes, Layout, Pages, layout
 from tasks.gate.pool import Member, Pool
 from tasks.gate.strays import strays
 from tasks.gate.workers import Rejected, check_seconds
@@ -45,41 +44,6 @@ WARM_SECONDS = 0.025
 SOLO_SAMPLES = 20
 MAX_SECONDS = 120.0
 """Of pairs; then undecided."""
-
-_CLOCK_SHARE = 0.25
-_CLOCK_SECONDS = 3e-4
-_CLOCK_CALL_SECONDS = 3e-5
-_CLOCK_LAUNCH_SECONDS = 8e-6
-_CLOCK_DEVIATIONS = 4.0
-
-
-@dataclass
-class Lane:
-    """One verified kernel on its way through timing."""
-
-    label: str
-    process: DeviceProcess
-    kernel: Kernel
-    plan: Plan
-    samples: list[float] = field(default_factory=list)
-    """Seconds of one call: the lower quartile of each sample's calls, since waiting for a thread only adds time."""
-    reported: list[float] = field(default_factory=list)
-    """Seconds of all calls of a sample, by the worker's word."""
-    elapsed: list[float] = field(default_factory=list)
-    """Seconds of the request, by the parent's clock."""
-
-    def name(self, slot: int) -> str:
-        """What its plan for this slot is called; lanes may share a process."""
-        return f"{self.label}:{slot}"
-
-    def pause(self) -> None:
-        """While it is idle it must not use the device; one process for both lanes is never idle."""
-        if not self.process.joint:
-            self.process.worker.pause()
-
-    def resume(self) -> None:
-        if not self.process.joint:
-            self.process.worker.resume()
 
 
 @dataclass(frozen=True)
@@ -151,6 +115,18 @@ class Bench:
         lane.pause()
         return Taken(pages.read(0, used), answer)
 
+    def seconds(self, pages: Pages, lane: Lane, calls: int, timeout: float) -> float:
+        """Of one request that runs the first slot so often, by the parent's clock. Raises LaneFault."""
+        used = self._end(1)
+        with blame(lane):
+            pages.write(0, self._image[:used])
+            begun = time.perf_counter()
+            answer = lane.process.run([lane.name(0)] * calls, timeout + calls * median(lane.samples), used)
+            elapsed = time.perf_counter() - begun
+            check_seconds(answer, calls)
+            self._judge_slot(pages.read(0, used), 0)
+        return elapsed
+
     def judge_all(self, lanes: Sequence[Lane], taken: Sequence[Taken], calls: int, skip: int) -> None:
         """Judge a sample of each lane. Raises LaneFault for the first lane at fault."""
 
@@ -198,14 +174,6 @@ class Bench:
     @property
     def _pure_outputs(self) -> set[str]:
         return {tensor.name for tensor in self.case.tensors if tensor.role == "out"}
-
-
-class LaneFault(Exception):
-    """Which of the kernels a rejection during timing belongs to."""
-
-    def __init__(self, lane: Lane, cause: Rejected) -> None:
-        super().__init__(cause.reason)
-        self.lane, self.cause = lane, cause
 
 
 def prime(bench: Bench, lane: Lane, timeout: float) -> None:
@@ -256,6 +224,8 @@ def profile(
             answer = statistics.effect(statistics.estimate(_ratios(lanes)))
             if answer is not Effect.UNDECIDED or len(lanes[0].samples) < checkpoint:
                 break
+    if answer in (Effect.FASTER, Effect.SLOWER) and lanes[0].process.joint:
+        check_claim(lanes, lambda lane, calls: bench.seconds(pages, lane, calls, timeout))
     return _profile(bench, lanes, platform, count, answer)
 
 
@@ -304,7 +274,7 @@ def _warm(bench: Bench, pages: Pages, lane: Lane, timeout: float) -> float:
     calls = 1
     while len(lane.samples) < 3 or sum(lane.reported) < WARM_SECONDS:
         _pair(bench, pages, [lane], calls, 0, timeout)
-        if sum(lane.elapsed) > 1.0:
+        if sum(lane.elapsed) > lane.process.warm_seconds:
             break
         calls = max(1, min(bench.slots, int(WARM_SECONDS / 3 / lane.samples[-1])))
     return min(lane.samples)
@@ -321,46 +291,4 @@ def _check_lanes(lanes: Sequence[Lane], calls: int) -> None:
             if strays(lane.process.worker.pid):
                 # It would slow its rival.
                 raise Rejected(Status.TAMPERING, "left a process of its own running")
-    _check_clock(lanes, calls)
-
-
-def _check_clock(lanes: Sequence[Lane], calls: int) -> None:
-    """The workers' times against the parent's clock.
-
-    A request takes the reported time and some of ours. Ours is about the same for two workers on one machine, so a
-    worker whose request takes much longer than the other's beyond what both report hides time. A single worker has no
-    such rival; it can report no more than the parent saw.
-    """
-    overheads = []
-    for lane in lanes:
-        if any(reported > elapsed for reported, elapsed in zip(lane.reported, lane.elapsed, strict=True)):
-            raise LaneFault(lane, Rejected(Status.TAMPERING, "reports more time than the parent's clock saw"))
-        overheads.append([e - r for e, r in zip(lane.elapsed, lane.reported, strict=True)])
-    if len(lanes) < 2 or not overheads[0]:
-        return
-    # Pair by pair: what slows the machine for a while slows both.
-    for lane, own, others in zip(lanes, overheads, reversed(overheads), strict=True):
-        more = [mine - other for mine, other in zip(own, others, strict=True)]
-        allowed = _CLOCK_SECONDS + calls * (_CLOCK_CALL_SECONDS + len(lane.plan.launches) * _CLOCK_LAUNCH_SECONDS)
-        allowed += _CLOCK_SHARE * median(lane.reported) + _CLOCK_DEVIATIONS * _deviation_of_median(more)
-        hidden = median(more)
-        if hidden > allowed:
-            reason = f"the parent's clock saw {hidden * 1e6:.0f} us a sample that the worker does not report"
-            raise LaneFault(lane, Rejected(Status.TAMPERING, reason))
-
-
-def _deviation_of_median(values: Sequence[float]) -> float:
-    """The standard deviation of their median, from their median absolute deviation."""
-    middle = median(values)
-    return 1.4826 * 1.2533 * median(abs(value - middle) for value in values) / sqrt(len(values))
-
-
-@contextmanager
-def blame(lane: Lane) -> Iterator[None]:
-    """Turns a Rejected inside the block into a LaneFault of this lane."""
-    try:
-        yield
-    except Rejected as fault:
-        raise LaneFault(lane, fault) from None
-    except PagesCut as cut:
-        raise LaneFault(lane, Rejected(Status.TAMPERING, str(cut))) from None
+    check_clock(lanes, calls)

@@ -189,7 +189,8 @@ class _Server:
         runtime, stream = self.cupy.cuda.runtime, self.stream
         start, stop = self.events
         self.reset_persisting()
-        for _ in range(1 + int(_FLUSHES_PER_LAUNCH * len(plan.launches))):
+        # As many for each plan, so that what a call costs beside its launches is the same for all.
+        for _ in range(1 + int(_FLUSHES_PER_LAUNCH * max(len(other.launches) for other in self.plans.values()))):
             runtime.memsetAsync(self.flush.ptr, 0, self.flush_bytes, stream.ptr)
         start.record(stream)
         for address, nbytes in plan.zero:
