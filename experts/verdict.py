@@ -135,6 +135,17 @@ class Correctness(_Model):
     repeats: int
 
 
+class GpuFacts(_Model):
+    """What a GPU was like while it was timed. What NVML does not say is None."""
+
+    launch_us: Positive
+    """What is measured of one command that does next to nothing."""
+    clock_mhz: tuple[int, int] | None = None
+    """Lowest and highest clock of the multiprocessors, looked at before each pair."""
+    throttled: tuple[str, ...] | None = None
+    """Why clocks were held down at any such look, in NVML's words; empty where they were not."""
+
+
 class Profile(_Model):
     """Times of single calls in microseconds: medians, the samples behind them, and the comparison with a baseline."""
 
@@ -152,6 +163,7 @@ class Profile(_Model):
     calls_per_sample: int = Field(default=1, ge=1)
     floor_us: float = Field(ge=0, allow_inf_nan=False)
     """No kernel can be faster than this here (mandatory bytes and operations at a generous peak)."""
+    gpu: GpuFacts | None = None
 
     @model_validator(mode="after")
     def _compared_or_not(self) -> Profile:

@@ -150,6 +150,8 @@ def _print_profile(console: Console, profile: Profile, baseline: Path | None) ->
         f"[bold]{profile.ratio:.3g}x[/] (95 %: {profile.low:.3g} to {profile.high:.3g}, {profile.pairs} pairs); "
         f"{_time(profile.candidate_us)} against {_time(profile.baseline_us)}"
     )
+    if profile.gpu is not None and profile.gpu.throttled:
+        console.print(f"  [yellow]the GPU's clocks were held down: {', '.join(profile.gpu.throttled)}[/]")
 
 
 def _time(microseconds: float) -> str:

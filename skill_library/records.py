@@ -428,7 +428,8 @@ def attempt_row(
     if baseline_id is None and baseline is not None:
         baseline_id = baseline.kernel_id
     nested = (verdict.compile, verdict.correctness, verdict.profile)
-    measured = {name: value for part in nested if part is not None for name, value in part}
+    # What the GPU was like stands in the report alone.
+    measured = {name: value for part in nested if part is not None for name, value in part if name != "gpu"}
     return AttemptRow(
         attempt_id=attempt_id(
             run_id,

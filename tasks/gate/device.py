@@ -148,6 +148,10 @@ class DeviceProcess:
             maps={each.name: each.wire() for each in plan.maps},
         )
 
+    def overhead(self) -> float | None:
+        """Seconds that are measured of a command that does next to nothing; None where nobody asks."""
+        return None
+
     def drop(self) -> None:
         """Forget all plans."""
         self._ask("drop", START_SECONDS)

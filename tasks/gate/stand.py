@@ -10,7 +10,7 @@ from typing import Self
 from experts.case import Case
 from experts.kernel import Kernel
 from experts.platform import Platform, cpus
-from experts.verdict import Isolation, Profile
+from experts.verdict import GpuFacts, Isolation, Profile
 from tasks.gate import surfaces
 from tasks.gate.device import Artifact, DeviceProcess
 from tasks.gate.lanes import Lane, blame
@@ -76,7 +76,20 @@ class Stand:
         with ThreadPoolExecutor(1 if joint else len(self.lanes)) as threads:
             # Each in its own process, they boot and build at once; list() raises the first fault, in their order.
             list(threads.map(lambda lane, artifact: self._ready(lane, artifact, timeout), self.lanes, artifacts))
-        return profile(self._bench, self._pages, self.lanes, self._platform, self._pool, timeout, progress, pairs=pairs)
+        clocks = surfaces.gpu_clocks(self._platform)
+
+        def look(done: int, total: int) -> None:
+            progress(done, total)
+            if clocks is not None:
+                clocks.look()
+
+        found = profile(self._bench, self._pages, self.lanes, self._platform, self._pool, timeout, look, pairs=pairs)
+        with blame(self.lanes[0]):
+            overhead = self.lanes[0].process.overhead()
+        if clocks is None or overhead is None:
+            return found
+        facts = GpuFacts(launch_us=overhead * 1e6, clock_mhz=clocks.range_mhz, throttled=clocks.throttled)
+        return found.model_copy(update={"gpu": facts})
 
     def _ready(self, lane: Lane, artifact: Artifact, timeout: float) -> None:
         """Build the kernel in a worker that has started, and call it once. Raises LaneFault."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from experts.kernel import Kernel
 from experts.platform import Platform
 from experts.verdict import Isolation
+from tasks.gate.cuda.clocks import Clocks
 from tasks.gate.device import Artifact, DeviceProcess
 from tasks.gate.opencl import OpenCLProcess, topology
 from tasks.gate.opencl import lower as lower_opencl
@@ -40,3 +41,8 @@ def machine(platform: Platform) -> str:
     from tasks.gate.cuda.process import driver
 
     return driver()
+
+
+def gpu_clocks(platform: Platform) -> Clocks | None:
+    """What watches a GPU's clock; None where the platform has no GPU."""
+    return Clocks() if platform.gpu is not None else None

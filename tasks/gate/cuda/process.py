@@ -20,7 +20,7 @@ from tasks.gate.device import START_SECONDS, Artifact, DeviceProcess
 from tasks.gate.launches import Launch, Plan
 from tasks.gate.pages import Pages
 from tasks.gate.sandbox import Grant
-from tasks.gate.workers import Rejected, Script
+from tasks.gate.workers import Rejected, Script, check_seconds
 
 _SCRIPT = Path(__file__).with_name("worker.py")
 _HEAP_BYTES = 8 << 20
@@ -75,6 +75,10 @@ class CudaProcess(DeviceProcess):
                 reason = f"the driver does not load what was compiled: {fault.reason}"
                 raise Rejected(Status.COMPILE_ERROR, reason, fault.log) from None
             raise
+
+    def overhead(self) -> float | None:
+        """Of setting four bytes, the median of some."""
+        return check_seconds(self._ask("overhead", START_SECONDS), 1)[0]
 
     def _wired(self, plan: Plan) -> list[dict[str, object]]:
         return [_wire(launch) for launch in plan.launches]

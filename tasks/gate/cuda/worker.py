@@ -12,6 +12,7 @@ build      kernel, path of the cubin, entries            (registers and loads it
 pages      path, nbytes
 bind       plan, kernel, buffers, launches, zero, maps
 run        plans, extent                                 seconds of each, start of the first command to end of the last
+overhead                                                 seconds of one: what is measured of a tiny command
 drop                                                     (forgets all plans)
 """
 
@@ -33,6 +34,7 @@ _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 _FLUSHES_PER_LAUNCH = 0.25
 """So that the queue is full before its first launch begins, and no gap on the host is timed."""
+_OVERHEAD_ROUNDS = 21
 
 
 def end_with_parent(parent: int) -> None:
@@ -188,10 +190,8 @@ class _Server:
     def _run(self, plan: Any) -> float:
         runtime, stream = self.cupy.cuda.runtime, self.stream
         start, stop = self.events
-        self.reset_persisting()
         # As many for each plan, so that what a call costs beside its launches is the same for all.
-        for _ in range(1 + int(_FLUSHES_PER_LAUNCH * max(len(other.launches) for other in self.plans.values()))):
-            runtime.memsetAsync(self.flush.ptr, 0, self.flush_bytes, stream.ptr)
+        self._flush(1 + int(_FLUSHES_PER_LAUNCH * max(len(other.launches) for other in self.plans.values())))
         start.record(stream)
         for address, nbytes in plan.zero:
             runtime.memsetAsync(address, 0, nbytes, stream.ptr)
@@ -205,6 +205,23 @@ class _Server:
         stop.record(stream)
         stop.synchronize()
         return float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3
+
+    def _flush(self, times: int) -> None:
+        self.reset_persisting()
+        for _ in range(times):
+            self.cupy.cuda.runtime.memsetAsync(self.flush.ptr, 0, self.flush_bytes, self.stream.ptr)
+
+    def do_overhead(self, request: dict[str, Any]) -> dict[str, Any]:
+        start, stop = self.events
+        seen = []
+        for _ in range(_OVERHEAD_ROUNDS):
+            self._flush(1)
+            start.record(self.stream)
+            self.cupy.cuda.runtime.memsetAsync(self.flush.ptr, 0, 4, self.stream.ptr)
+            stop.record(self.stream)
+            stop.synchronize()
+            seen.append(float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3)
+        return {"seconds": [sorted(seen)[len(seen) // 2]]}
 
     def do_drop(self, request: dict[str, Any]) -> dict[str, Any]:
         self.plans.clear()
