@@ -97,6 +97,8 @@ class _Course:
     log: str = ""
     artifact: Artifact | None = None
     cached: bool = False
+    held: ExitStack = field(default_factory=ExitStack)
+    """What is ended after timing."""
 
     @contextmanager
     def at(self, stage: Stage) -> Iterator[None]:
@@ -191,7 +193,8 @@ def _gate(
         device = device_of(settings.platform, settings.isolation, cache, compile_only=compile_only)
         facts = environment(settings.platform, device.facts)
         timed = settings.profile and not compile_only
-        with ExitStack() as made:
+        every = list(courses)
+        with _ending(every) as made:
             stand: Stand | None = None
             with lock.held(name, "shared", lambda: progress("", "waiting for the device", 0, 0)):
                 with ThreadPoolExecutor(len(courses) + 1) as threads:
@@ -206,6 +209,7 @@ def _gate(
                     ):
                         # It takes the core that a check leaves idle. What is found is for whoever asks about it.
                         beside = _Course(ahead, case, settings, "next")
+                        every.append(beside)
                         threads.submit(_check, beside, device, env_id(facts), pool, cache, _silent)
                     if timed and starts_early(settings.platform):
                         # What is wrong with the launches, the checks say.
@@ -223,6 +227,18 @@ def _gate(
     if profiled is not None:
         verdicts[0] = courses[0].verdict(None, profiled)
     return Outcome(verdicts[0], verdicts[1] if baseline else None, facts, env_id(facts))
+
+
+@contextmanager
+def _ending(courses: list[_Course]) -> Iterator[ExitStack]:
+    """A stack for what lasts as long as the gate. It and what courses hold end side by side: each takes its time."""
+    made = ExitStack()
+    try:
+        yield made
+    finally:
+        stacks = [made, *(course.held for course in courses)]
+        with ThreadPoolExecutor(len(stacks)) as threads:
+            list(threads.map(ExitStack.close, stacks))
 
 
 def surroundings(settings: Settings) -> tuple[dict[str, str], str]:
@@ -309,10 +325,9 @@ def _correct(
         return
     with course.at(Stage.LAUNCH):
         nbytes = pages_needed(kernel, [case, *family], device.limits, platform.warp)
-    with (
-        Pages(nbytes, pool.seed()) as pages,
-        surfaces.process(platform, pages, course.isolation) as process,
-    ):
+    with ExitStack() as made:
+        pages = made.enter_context(Pages(nbytes, pool.seed()))
+        process = made.enter_context(surfaces.process(platform, pages, course.isolation))
         with course.at(Stage.COMPILE):
             progress(course.label, "compile", 0, 0)
             artifact, timed = _compile(course, device, env, cache)
@@ -330,6 +345,9 @@ def _correct(
                 settings.timeout,
                 lambda done, total: progress(course.label, "correctness", done, total),
             )
+        if process.joint:
+            # It is idle, and its end would take time from the device while others are timed.
+            course.held = made.pop_all()
     if settings.tier == "sanitize":
         with course.at(Stage.CORRECTNESS):
             progress(course.label, "sanitizer", 0, 0)
