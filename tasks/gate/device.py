@@ -82,18 +82,24 @@ class DeviceProcess:
         pages: Pages | None,
         isolation: Isolation | None,
         opening: Mapping[str, Any],
+        *,
+        spare: bool = False,
     ) -> None:
+        """`spare` leaves the device for `open` to be opened."""
         self._folder, self._pages = grant.scratch, pages
+        self._device: Device | None = None
         try:
             self.worker = Worker(grant, isolation, script)
         except BaseException:
             folders.remove(self._folder)
             raise
-        try:
-            self.worker.send("device", **opening)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        self._opening = opening
+        if not spare:
+            try:
+                self.open()
+            except BaseException:
+                self.__exit__(None, None, None)
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -111,8 +117,17 @@ class DeviceProcess:
         """The worker's own folder; what is in it is the candidate's to write."""
         return self._folder
 
+    def open(self) -> None:
+        """Have the device opened; `device` waits for it. Raises Rejected where the worker has ended."""
+        self.worker.send("device", **self._opening)
+
     def device(self) -> Device:
         """Wait for the device to open. Raises DeviceMissing: no candidate is in the process yet."""
+        if self._device is None:
+            self._device = self._wait()
+        return self._device
+
+    def _wait(self) -> Device:
         try:
             return self._opened(self.worker.receive(START_SECONDS))
         except Fault as fault:

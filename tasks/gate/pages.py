@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,16 @@ class Pages:
 
     def __exit__(self, *_: object) -> None:
         self._made.close()
+
+    def resize(self, nbytes: int) -> None:
+        """Make the file so long. Raises PagesError, also where pages of that size would lie in another folder."""
+        if (_memory_folder(nbytes) or Path(tempfile.gettempdir())) != self._folder.parent:
+            raise PagesError(_cannot_make(nbytes, "no room"))
+        try:
+            os.truncate(self._descriptor, nbytes)
+        except OSError as error:
+            raise PagesError(_cannot_make(nbytes, os.strerror(error.errno or 0))) from None
+        self.nbytes = nbytes
 
     def write(self, offset: int, data: NDArray[np.generic]) -> None:
         """Copy an array in."""

@@ -36,7 +36,7 @@ from tasks.gate.device import Artifact, Device, DeviceMissing
 from tasks.gate.entries import check_entries, check_fit
 from tasks.gate.lanes import LaneFault
 from tasks.gate.launches import Plan, accepts, check_names, domain_shapes, plan, symbols
-from tasks.gate.pages import Pages, PagesError
+from tasks.gate.pages import PagesError
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import device_of, lock_name, lowered
 from tasks.gate.sanitize import sanitize
@@ -215,6 +215,7 @@ def _gate(
                         # What is wrong with the launches, the checks say.
                         with suppress(Rejected):
                             stand = made.enter_context(_stand(courses, device, pool))
+                        surfaces.refill(settings.platform, pool.seed(), settings.isolation)
                 faults = [job.result() for job in jobs]
             profiled = None
             if timed and not any(faults):
@@ -326,8 +327,7 @@ def _correct(
     with course.at(Stage.LAUNCH):
         nbytes = pages_needed(kernel, [case, *family], device.limits, platform.warp)
     with ExitStack() as made:
-        pages = made.enter_context(Pages(nbytes, pool.seed()))
-        process = made.enter_context(surfaces.process(platform, pages, course.isolation))
+        pages, process = made.enter_context(surfaces.opened(platform, nbytes, pool.seed(), course.isolation))
         with course.at(Stage.COMPILE):
             progress(course.label, "compile", 0, 0)
             artifact, timed = _compile(course, device, env, cache)

@@ -15,7 +15,6 @@ from tasks.gate import surfaces
 from tasks.gate.device import Artifact, DeviceProcess
 from tasks.gate.lanes import Lane, blame
 from tasks.gate.launches import Limits, plan
-from tasks.gate.pages import Pages
 from tasks.gate.pool import Pool
 from tasks.gate.timing import Bench, prime, profile
 
@@ -48,10 +47,13 @@ class Stand:
         with ExitStack() as made:
             self._bench = Bench(case, plans, pool)
             made.callback(self._bench.close)
-            self._pages = made.enter_context(Pages(self._bench.layout.nbytes, pool.seed()))
+            nbytes = self._bench.layout.nbytes
             process: DeviceProcess | None = None
             for (label, kernel), planned in zip(kernels.items(), plans, strict=True):
-                if process is None or not process.joint:
+                if process is None:
+                    opened = surfaces.opened(platform, nbytes, pool.seed(), isolation)
+                    self._pages, process = made.enter_context(opened)
+                elif not process.joint:
                     process = made.enter_context(surfaces.process(platform, self._pages, isolation))
                 self.lanes.append(Lane(label, process, kernel, planned))
             self._made = made.pop_all()

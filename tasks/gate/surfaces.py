@@ -6,6 +6,9 @@ Optional parts are imported where they are used: a machine without CUDA never lo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 from experts.kernel import Kernel
 from experts.platform import Platform
 from experts.verdict import Isolation
@@ -32,6 +35,35 @@ def process(platform: Platform, pages: Pages | None = None, isolation: Isolation
     from tasks.gate.cuda.process import CudaProcess
 
     return CudaProcess(pages, isolation)
+
+
+@contextmanager
+def opened(
+    platform: Platform, nbytes: int, seed: int, isolation: Isolation | None
+) -> Iterator[tuple[Pages, DeviceProcess]]:
+    """Pages of so many bytes, guarded from `seed`, and a worker that may map them; one that has started, if there is.
+
+    Raises PagesError, SandboxUnavailable.
+    """
+    with ExitStack() as made:
+        if platform.gpu is not None:
+            from tasks.gate.cuda import spares
+
+            spare = spares.take(nbytes, isolation)
+            if spare is not None:
+                made.callback(spare.close)
+                yield spare.pages, spare.process
+                return
+        pages = made.enter_context(Pages(nbytes, seed))
+        yield pages, made.enter_context(process(platform, pages, isolation))
+
+
+def refill(platform: Platform, seed: int, isolation: Isolation | None) -> None:
+    """Start workers for the gate after this one. Raises PagesError, SandboxUnavailable."""
+    if platform.gpu is not None:
+        from tasks.gate.cuda import spares
+
+        spares.refill(seed, isolation)
 
 
 def machine(platform: Platform) -> str:

@@ -43,6 +43,8 @@ class CudaProcess(DeviceProcess):
         isolation: Isolation | None = None,
         under: tuple[str, ...] = (),
         readable: tuple[Path, ...] = (),
+        *,
+        spare: bool = False,
     ) -> None:
         folder = folders.scratch_folder("worker")
         environment = {
@@ -60,7 +62,7 @@ class CudaProcess(DeviceProcess):
             gpu=True,
         )
         opening = {"apart": bool(under), "heap_bytes": _HEAP_BYTES}
-        super().__init__(Script(_SCRIPT, under), grant, pages, isolation, opening)
+        super().__init__(Script(_SCRIPT, under), grant, pages, isolation, opening, spare=spare)
 
     def build(self, kernel: Kernel, artifact: Artifact | None = None) -> None:
         """Load what `lower` compiled. Raises Rejected where the driver refuses it."""

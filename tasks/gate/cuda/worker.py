@@ -65,15 +65,20 @@ def main() -> None:
 
 class _Server:
     def __init__(self) -> None:
+        try:
+            import cupy
+        except ImportError as error:
+            self.cupy: Any = None
+            self.missing = f"CuPy does not load: {error}"
+        else:
+            self.cupy = cupy
         self.modules: dict[str, tuple[Any, dict[str, Any]]] = {}
         self.plans: dict[str, _Plan] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        try:
-            import cupy
-        except ImportError as error:
-            return {"fault": "missing", "text": f"CuPy does not load: {error}"}
-        self.cupy = cupy
+        cupy = self.cupy
+        if cupy is None:
+            return {"fault": "missing", "text": self.missing}
         try:
             answer: dict[str, Any] = getattr(self, "do_" + request["op"])(request)
             return answer
