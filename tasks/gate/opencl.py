@@ -29,7 +29,7 @@ MAX_CACHE_BYTES = 64 << 20
 
 OCLGRIND = "Oclgrind"
 _CACHE = "compiled"
-_SCRIPT = Script(Path(__file__).with_name("worker.py"))
+_SCRIPT = Script.serving(Path(__file__).with_name("worker.py"))
 
 
 class OpenCLProcess(DeviceProcess):

@@ -1,9 +1,7 @@
-"""The worker: one process for one candidate, inside the sandbox. Run as a script; stands alone but for NumPy and
-pyopencl. With the parent's pid as its argument it ends with the parent, where no sandbox sees to that.
+"""The OpenCL worker: one process for one candidate, served by `serving`. Stands alone but for NumPy and pyopencl.
 
-Requests are JSON lines on stdin, one at a time; each is answered by one JSON line on the original stdout with the
-request's nonce. Everything else that is printed goes to stderr. Nothing that this process says is believed by the
-parent: outputs are read from the shared pages and judged there, times are held against the parent's clock.
+Nothing that this process says is believed by the parent: outputs are read from the shared pages and judged there, times
+are held against the parent's clock.
 
 operation  request                          answer
 device     opencl: platform name, copies    facts of the device
@@ -14,53 +12,18 @@ run        plans                            seconds of each, first command's sta
 drop                                        (forgets all plans)
 """
 
-import gc
-import json
 import mmap
 import os
-import resource
-import signal
-import sys
 from typing import Any
 
-MAX_FILE_BYTES = 64 << 20
 MOST_ALIGNED = 128
 """Bytes: no type is more aligned."""
-_PR_SET_PDEATHSIG = 1
 _OLD_POCL = "3.0-rc2"
 """The version in PyPI's pocl-binary-distribution, of which there is one build."""
 _OLD_POCL_TRIPLE = 632
 """Bytes into its device; the next field is the CPU's name."""
 _CPU_LEVELS = {3: b"x86-64-v3", 4: b"x86-64-v4"}
 """Kept for as long as the process, since PoCL gets the pointers."""
-
-
-def end_with_parent(parent: int) -> None:
-    """Be killed when the parent's thread that started this process ends; end now if that is past."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def main() -> None:
-    """Serve requests until stdin ends."""
-    answers = os.dup(1)
-    requests = os.fdopen(os.dup(0), "rb")
-    # A candidate's printf writes to descriptor 1; it must not look like an answer.
-    os.dup2(2, 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    limit = MAX_FILE_BYTES if allowed == resource.RLIM_INFINITY else min(allowed, MAX_FILE_BYTES)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    gc.disable()
-    server = _Server()
-    for line in requests:
-        request = json.loads(line)
-        answer = server.answer(request) | {"nonce": request["nonce"]}
-        os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
 def _name_cpu(device: Any) -> None:
@@ -82,7 +45,9 @@ def _name_cpu(device: Any) -> None:
             fields[1] = _CPU_LEVELS[level]
 
 
-class _Server:
+class Server:
+    """Answers requests about one OpenCL device and one kernel."""
+
     def __init__(self) -> None:
         import numpy
         import pyopencl
@@ -92,6 +57,7 @@ class _Server:
         self.copies = False
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request's answer, or the fault that it ended in."""
         cl = self.cl
         try:
             answer: dict[str, Any] = getattr(self, "do_" + request["op"])(request)
@@ -214,10 +180,3 @@ class _Server:
 def _space(cl: Any, value: int) -> str:
     spaces = cl.kernel_arg_address_qualifier
     return {spaces.GLOBAL: "global", spaces.CONSTANT: "constant", spaces.LOCAL: "local"}.get(value, "private")
-
-
-if __name__ == "__main__":
-    sys.dont_write_bytecode = True
-    if len(sys.argv) > 1:
-        end_with_parent(int(sys.argv[1]))
-    main()

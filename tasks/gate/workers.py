@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from experts.verdict import Isolation, Status
-from tasks.gate import sandbox
+from tasks.gate import sandbox, serving
 from tasks.gate.sandbox import Grant, start
 from tasks.gate.strays import end_strays, strays
 
@@ -64,6 +64,18 @@ class Script:
 
     path: Path
     under: tuple[str, ...] = ()
+    server: Path | None = None
+    """What the file serves, where it is `serving`."""
+
+    @classmethod
+    def serving(cls, server: Path, under: tuple[str, ...] = ()) -> Script:
+        """The frame of the gate's own workers around a file with a class `Server`."""
+        return cls(Path(serving.__file__), under, server)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file, and what it takes."""
+        return (self.path,) if self.server is None else (self.path, self.server)
 
 
 class Worker:
@@ -75,8 +87,8 @@ class Worker:
     def __init__(self, grant: Grant, isolation: Isolation | None, script: Script) -> None:
         wanted = isolation or sandbox.isolation()
         ends = [str(os.getpid())] if wanted == "process" and not script.under else []
-        command = [*script.under, sys.executable, "-I", "-B", str(script.path), *ends]
-        held = replace(grant, readable=(*grant.readable, script.path))
+        command = [*script.under, sys.executable, "-I", "-B", *map(str, script.files), *ends]
+        held = replace(grant, readable=(*grant.readable, *script.files))
         self._process = start(command, held, wanted)
         os.set_blocking(self._process.stdin.fileno(), False)
         self._buffer = b""

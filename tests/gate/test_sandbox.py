@@ -401,7 +401,7 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path, isolation: Isolation) -> 
 import os, sys
 from pathlib import Path
 from tasks.gate.sandbox import Grant, start
-worker = Path("tasks/gate/worker.py").resolve()
+worker = Path("tasks/gate/serving.py").resolve()
 command = [sys.executable, "-I", "-c", {spin!r}, str(worker), str(os.getpid())]
 held = start(command, Grant(Path({str(tmp_path)!r})), {isolation!r})
 held.stdout.readline()
@@ -426,7 +426,7 @@ sys.stdin.read()
 
 def test_a_worker_whose_parent_has_ended_already_ends() -> None:
     source = "import runpy, sys; runpy.run_path(sys.argv[1])['end_with_parent'](1 << 30)"
-    worker = Path(sandbox.__file__).with_name("worker.py")
+    worker = Path(sandbox.__file__).with_name("serving.py")
     assert subprocess.run([sys.executable, "-I", "-c", source, str(worker)]).returncode == 1
 
 

@@ -1,50 +1,36 @@
-"""The compiler's worker: CUDA C++ to a cubin by NVRTC, inside the sandbox. Run as a script; stands alone.
+"""The compiler's worker: CUDA C++ to a cubin by NVRTC, served by `serving`. Stands alone.
 
-It needs no driver and no device. Requests and answers are JSON lines as in the gate's other worker; what it says is
-checked by the parent, and the cubin it leaves in its folder is the candidate's.
+It needs no driver and no device. What it says is checked by the parent, and the cubin that it leaves in its folder is
+the candidate's.
 
 operation  request                     answer
 device     (nothing)                   NVRTC's version
 build      text, options, output       entries (parameters' sizes, shared bytes, cluster), figures, log
 """
 
-import json
-import os
 import re
-import resource
 import struct
-import sys
 from typing import Any
 
-MAX_FILE_BYTES = 64 << 20
 MAX_LOG_CHARACTERS = 64 << 10
 _NAME = "kernel.cu"
 _KPARAM_INFO, _CLUSTER_DIMS, _SIZED = 0x17, 0x3D, 4
 
 
-def main() -> None:
-    """Serve requests until stdin ends."""
-    answers = os.dup(1)
-    requests = os.fdopen(os.dup(0), "rb")
-    # Whatever the compiler prints must not look like an answer.
-    os.dup2(2, 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    limit = MAX_FILE_BYTES if allowed == resource.RLIM_INFINITY else min(allowed, MAX_FILE_BYTES)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    for line in requests:
-        request = json.loads(line)
+class Server:
+    """Answers requests about NVRTC."""
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request's answer, or the fault that it ended in."""
         try:
-            answer = _device() if request["op"] == "device" else _build(request)
+            return _device() if request["op"] == "device" else _build(request)
         except ImportError as error:
-            answer = {"fault": "missing", "text": f"cuda.bindings or NVRTC does not load: {error}"}
+            return {"fault": "missing", "text": f"cuda.bindings or NVRTC does not load: {error}"}
         except MemoryError:
-            answer = {"fault": "memory", "text": "the compiler ran out of memory"}
+            return {"fault": "memory", "text": "the compiler ran out of memory"}
         except (OSError, RuntimeError, ValueError) as error:
             # cuda.bindings raises RuntimeError where the library itself is missing.
-            answer = {"fault": "missing" if request["op"] == "device" else "worker", "text": str(error)}
-        os.write(answers, json.dumps(answer | {"nonce": request["nonce"]}).encode() + b"\n")
+            return {"fault": "missing" if request["op"] == "device" else "worker", "text": str(error)}
 
 
 def _device() -> dict[str, Any]:
@@ -127,16 +113,3 @@ def _info(data: bytes) -> tuple[list[int], list[int]]:
             cluster = list(struct.unpack_from("<III", data, at))
         at += value
     return [sizes[ordinal] for ordinal in sorted(sizes)], cluster
-
-
-if __name__ == "__main__":
-    sys.dont_write_bytecode = True
-    if len(sys.argv) > 1:
-        import ctypes
-        import signal
-
-        # Without a sandbox nobody else sees to it that this process ends with its parent.
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != int(sys.argv[1]):
-            os._exit(1)
-    main()

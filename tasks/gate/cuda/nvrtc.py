@@ -23,7 +23,7 @@ from tasks.gate.sandbox import Grant
 from tasks.gate.workers import Fault, Rejected, Script, Worker, field, items
 
 CUBIN = "kernel.cubin"
-_SCRIPT = Script(Path(__file__).with_name("compiler.py"))
+_SCRIPT = Script.serving(Path(__file__).with_name("compiler.py"))
 _MEMORY_BYTES = 4 << 30
 _ERROR = re.compile(r"^kernel\.cu\((\d+)\): (?:catastrophic )?error(?: #\d+(?:-\w+)?)?: (.*)$", re.MULTILINE)
 _PTXAS_ERROR = re.compile(r"^(?:ptxas|error).*?(?:error|fatal)\s*:\s*(.*)$", re.MULTILINE)

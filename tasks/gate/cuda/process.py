@@ -62,7 +62,7 @@ class CudaProcess(DeviceProcess):
             gpu=True,
         )
         opening = {"apart": bool(under), "heap_bytes": _HEAP_BYTES}
-        super().__init__(Script(_SCRIPT, under), grant, pages, isolation, opening, spare=spare)
+        super().__init__(Script.serving(_SCRIPT, under), grant, pages, isolation, opening, spare=spare)
 
     def build(self, kernel: Kernel, artifact: Artifact | None = None) -> None:
         """Load what `lower` compiled. Raises Rejected where the driver refuses it."""

@@ -1,10 +1,9 @@
-"""The CUDA worker: one process that runs cubins on the first GPU, inside the sandbox. Run as a script; stands alone
-but for NumPy, CuPy and, for tensor maps and clusters, cuda.bindings.
+"""The CUDA worker: one process that runs cubins on the first GPU, served by `serving`. Stands alone but for NumPy, CuPy
+and, for tensor maps and clusters, cuda.bindings.
 
-Requests and answers are JSON lines as in the OpenCL worker. Before a request's launches the shared pages are copied to
-one allocation of the device that mirrors them, guard zones included, and back after the last; the parent judges its
-own copy. Before each launch list the L2 cache is flushed and its persisting lines are reset, so that a checked call and
-a timed one are the same thing.
+Before a request's launches the shared pages are copied to one allocation of the device that mirrors them, guard zones
+included, and back after the last; the parent judges its own copy. Before each launch list the L2 cache is flushed and
+its persisting lines are reset, so that a checked call and a timed one are the same thing.
 
 operation  request                                       answer
 device     apart, heap_bytes                             facts of the device
@@ -17,17 +16,10 @@ drop                                                     (forgets all plans)
 """
 
 import ctypes
-import gc
-import json
 import mmap
 import os
-import resource
-import signal
-import sys
 from typing import Any
 
-MAX_FILE_BYTES = 64 << 20
-_PR_SET_PDEATHSIG = 1
 _HEAP_LIMIT = 2
 """cudaLimitMallocHeapSize."""
 _MAX_DYNAMIC_SHARED = 8
@@ -37,33 +29,9 @@ _FLUSHES_PER_LAUNCH = 0.25
 _OVERHEAD_ROUNDS = 21
 
 
-def end_with_parent(parent: int) -> None:
-    """Be killed when the parent's thread that started this process ends; end now if that is past."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
+class Server:
+    """Answers requests about one CUDA device and the kernels loaded on it."""
 
-
-def main() -> None:
-    """Serve requests until stdin ends."""
-    answers = os.dup(1)
-    requests = os.fdopen(os.dup(0), "rb")
-    # A candidate's printf writes to descriptor 1; it must not look like an answer.
-    os.dup2(2, 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    limit = MAX_FILE_BYTES if allowed == resource.RLIM_INFINITY else min(allowed, MAX_FILE_BYTES)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    gc.disable()
-    server = _Server()
-    for line in requests:
-        request = json.loads(line)
-        answer = server.answer(request) | {"nonce": request["nonce"]}
-        os.write(answers, json.dumps(answer).encode() + b"\n")
-
-
-class _Server:
     def __init__(self) -> None:
         try:
             import cupy
@@ -76,6 +44,7 @@ class _Server:
         self.plans: dict[str, _Plan] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request's answer, or the fault that it ended in."""
         cupy = self.cupy
         if cupy is None:
             return {"fault": "missing", "text": self.missing}
@@ -326,10 +295,3 @@ def _encode(declared: dict[str, Any], address: int) -> bytes:
 
 def _constant(driver: Any, kind: str, name: str) -> Any:
     return getattr(getattr(driver, kind), f"CU_TENSOR_MAP_{name}")
-
-
-if __name__ == "__main__":
-    sys.dont_write_bytecode = True
-    if len(sys.argv) > 1:
-        end_with_parent(int(sys.argv[1]))
-    main()
