@@ -15,11 +15,12 @@ from functools import cached_property
 from math import prod
 from typing import Literal
 
+import ml_dtypes
 import numpy as np
 
 from experts.expressions import FUNCTION_NAMES, Expression, ExpressionError
 from experts.ids import content_id
-from experts.judge import Array, Expected, Judgement, within
+from experts.judge import Array, Expected, Judgement, largest_finite, within
 from experts.kernel import Dtype, Surface
 
 Role = Literal["in", "out", "inout"]
@@ -30,6 +31,7 @@ NUMPY_TYPES: dict[Dtype, np.dtype[np.generic]] = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
     "i64": np.dtype(np.int64),
     "i32": np.dtype(np.int32),
     "i16": np.dtype(np.int16),
@@ -39,7 +41,7 @@ NUMPY_TYPES: dict[Dtype, np.dtype[np.generic]] = {
     "u16": np.dtype(np.uint16),
     "u8": np.dtype(np.uint8),
 }
-ITEM_BYTES: dict[Dtype, int] = {name: dtype.itemsize for name, dtype in NUMPY_TYPES.items()} | {"bf16": 2}
+ITEM_BYTES: dict[Dtype, int] = {name: dtype.itemsize for name, dtype in NUMPY_TYPES.items()}
 
 
 class CaseError(ValueError):
@@ -195,7 +197,7 @@ class Case:
             tensor = wanted[name]
             if array.shape != tensor.shape or array.dtype != NUMPY_TYPES[tensor.dtype]:
                 raise CaseError(f"distribution {distribution!r} gives {name} as {array.dtype}{list(array.shape)}")
-            if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            if not np.isfinite(array).all():
                 raise CaseError(f"distribution {distribution!r} gives {name} a value that is not finite")
         return arrays
 
@@ -296,7 +298,7 @@ def _check(workload: Workload, where: str) -> None:
             raise CaseError(f"{where}: dtype {dtype} has no output")
         unknown = [tensor.dtype for tensor in tensors if tensor.dtype not in NUMPY_TYPES]
         if unknown:
-            raise CaseError(f"{where}: tensors of {unknown[0]} cannot be judged yet")
+            raise CaseError(f"{where}: no dtype is called {unknown[0]!r}; there are {', '.join(NUMPY_TYPES)}")
         names = [tensor.name for tensor in tensors] + [scalar.name for scalar in workload.scalars]
         if len({*names, *workload.dimensions}) < len(names) + len(workload.dimensions):
             raise CaseError(f"{where}: a tensor, scalar or dimension name stands twice")
@@ -313,14 +315,14 @@ def _check(workload: Workload, where: str) -> None:
 
 
 def _passable(scalar: Parameter) -> bool:
-    """Whether its value is a finite number that its type has."""
-    if scalar.dtype not in NUMPY_TYPES or type(scalar.value) not in (int, float):
+    """Whether its value is a finite number that its type has; a bf16 is none by value, where NumPy alone has to do."""
+    if scalar.dtype not in NUMPY_TYPES or scalar.dtype == "bf16" or type(scalar.value) not in (int, float):
         return False
     dtype = NUMPY_TYPES[scalar.dtype]
     if np.issubdtype(dtype, np.integer):
         info = np.iinfo(dtype.name)
         return type(scalar.value) is int and info.min <= scalar.value <= info.max
-    return abs(scalar.value) <= float(np.finfo(dtype.name).max)
+    return abs(scalar.value) <= largest_finite(dtype)
 
 
 def _parsed_dims(workload: Workload, shape: str, name: str) -> dict[str, int]:

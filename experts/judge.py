@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -71,6 +72,12 @@ def contraction_tolerance(magnitude: NDArray[np.float64], length: int, accumulat
     return RHO_BOUND * UNIT_ROUNDOFF[accumulate] * magnitude + length * tiny
 
 
+def largest_finite(dtype: np.dtype[np.generic]) -> float:
+    """The largest finite number of a floating type, bf16 included; infinity for integers, which have no infinity."""
+    # NumPy counts the types of ml_dtypes as neither floating nor integer.
+    return np.inf if dtype.kind in "iub" else float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+
+
 def _share(output: Array, target: Expected) -> NDArray[np.float64]:
     """Error of each element as a share of its tolerance; infinite where a class differs."""
     value, tolerance = target.value, target.tolerance
@@ -78,8 +85,7 @@ def _share(output: Array, target: Expected) -> NDArray[np.float64]:
         out = output.astype(np.float64)
         difference = np.subtract(out, value)
         np.abs(difference, out=difference)
-        largest = float(np.finfo(output.dtype.name).max) if output.dtype.kind == "f" else np.inf
-        representable = np.abs(value).max(initial=0.0) <= largest
+        representable = np.abs(value).max(initial=0.0) <= largest_finite(output.dtype)
         if representable and np.isfinite(out).all() and (difference <= tolerance).all():
             # The common case: all finite and right. Zero error within a tolerance of zero is no error.
             return np.divide(difference, tolerance, out=difference, where=tolerance > 0)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-GATE_VERSION = 1
+GATE_VERSION = 2
 """Rises when verdicts could change."""
 
 

@@ -23,7 +23,7 @@ from experts.case import Case
 from experts.platform import Platform, cpus
 from experts.verdict import Effect, Profile, Status
 from tasks.gate import statistics
-from tasks.gate.clock import check_claim, check_clock
+from tasks.gate.clock import check_claim, check_clock, whole_requests_agree
 from tasks.gate.examine import POISONS, judge, poisoned, typed
 from tasks.gate.lanes import Lane, LaneFault, blame
 from tasks.gate.launches import Plan
@@ -224,6 +224,10 @@ def profile(
             answer = statistics.effect(statistics.estimate(_ratios(lanes)))
             if answer is not Effect.UNDECIDED or len(lanes[0].samples) < checkpoint:
                 break
+    if answer in (Effect.FASTER, Effect.SLOWER) and not whole_requests_agree(lanes, count):
+        for lane in lanes:
+            lane.samples = [reported / (count + skip) for reported in lane.reported]
+        answer = statistics.effect(statistics.estimate(_ratios(lanes)))
     if answer in (Effect.FASTER, Effect.SLOWER) and lanes[0].process.joint:
         check_claim(lanes, lambda lane, calls: bench.seconds(pages, lane, calls, timeout))
     return _profile(bench, lanes, platform, count, answer)

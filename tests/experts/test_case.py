@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -214,7 +216,7 @@ UNSEEN: dict[str, Workload] = {
     "size is a fraction": replace(TOY, sanitize={"R": 4.5, "S": 1}, domain=()),  # type: ignore[dict-item]
     "tensor of an unknown name": replace(TOY, tensors={"f32": (Tensor("Y", "f32", ("Q",), "out"),)}),
     "tensor is empty": replace(TOY, tensors={"f32": (Tensor("Y", "f32", ("R - R",), "out"),)}),
-    "tensor without NumPy type": replace(TOY, tensors={"f32": (Tensor("Y", "bf16", ("R",), "out"),)}),
+    "tensor without NumPy type": replace(TOY, tensors={"f32": (Tensor("Y", "f8", ("R",), "out"),)}),  # type: ignore[arg-type]
     "operations of an unknown name": replace(TOY, operations="Q"),
     "no distribution": replace(TOY, distributions={}),
     "no dtype": replace(TOY, tensors={}, default={}),
@@ -250,6 +252,8 @@ def test_more_contradictions_are_refused(name: str) -> None:
         ("f64", 10**400, False),
         ("f32", True, False),
         ("f32", "1", False),
+        ("f16", 65504.0, True),
+        ("f16", 65505.0, False),
         ("bf16", 1.0, False),
         ("i32", -(1 << 31), True),
         ("i32", 1 << 31, False),
@@ -321,6 +325,23 @@ BAD_DRAWS: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({"X": np.full((4, 16), np.nan, np.float32)}, "gives X a value that is not finite"),
     "infinity": ({"X": np.full((4, 16), -np.inf, np.float32)}, "gives X a value that is not finite"),
 }
+
+
+def _bf16(value: float) -> Any:
+    return np.full(4, value, np.float32).astype(ml_dtypes.bfloat16)
+
+
+def test_draw_knows_bf16() -> None:
+    tensors = (Tensor("X", "bf16", ("R",)), Tensor("Y", "bf16", ("R",), "out"))
+    drawn = {"good": _bf16(1.5), "f32": np.ones(4, np.float32), "NaN": _bf16(np.nan), "infinity": _bf16(np.inf)}
+    distributions = {name: lambda rng, case, array=array: {"X": array} for name, array in drawn.items()}
+    case = bind(replace(TOY, tensors={"bf16": tensors}, distributions=distributions), "small-bf16", "cuda", "")
+    rng = np.random.default_rng(0)
+    assert case.draw(rng, "good")["X"] is drawn["good"]
+    assert (case.inputs[0].nbytes, case.mandatory_bytes) == (8, 16)
+    for name, message in (("f32", "X as float32[4]"), ("NaN", "not finite"), ("infinity", "not finite")):
+        with pytest.raises(CaseError, match=re.escape(message)):
+            case.draw(rng, name)
 
 
 @pytest.mark.parametrize("name", BAD_DRAWS)

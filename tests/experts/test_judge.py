@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from experts.case import Case, bind
 from experts.gemm.case import WORKLOAD
-from experts.judge import RHO_BOUND, UNIT_ROUNDOFF, Expected, contraction_tolerance, within
+from experts.judge import RHO_BOUND, UNIT_ROUNDOFF, Expected, contraction_tolerance, largest_finite, within
 
 INF, NAN = math.inf, math.nan
 
@@ -190,3 +191,38 @@ def test_reordered_and_split_sums_pass(k: int, distribution: str) -> None:
     for name, output in sums.items():
         found = within({"C": output}, expected)
         assert found.error <= 1 / 8, name
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "tolerance", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0, 0.0),
+        ([1.0078125, 2.0], [1.0, 2.0], 2.0**-6, 0.5),
+        ([NAN, INF, 0.0], [NAN, INF, 0.0], 0.0, 0.0),
+        ([NAN], [1.0], 1e30, INF),
+        # What rounds to infinity in bf16 is finite in fp32: 3.39e38 is the largest bf16.
+        ([INF], [3.4e38], 1e30, 0.0),
+        ([-INF], [3.4e38], 1e30, INF),
+        ([INF], [3.3e38], 1e39, INF),
+    ],
+)
+def test_bf16_outputs(output: list[float], expected: list[float], tolerance: float, error: float) -> None:
+    with np.errstate(over="ignore"):
+        found = within({"C": np.array(output).astype(ml_dtypes.bfloat16)}, _expected(expected, tolerance))
+    assert found.error == error
+    assert found.correct is (error <= 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest"),
+    [
+        (np.float64, 1.7976931348623157e308),
+        (np.float32, 3.4028234663852886e38),
+        (np.float16, 65504.0),
+        (ml_dtypes.bfloat16, 3.3895313892515355e38),
+        (np.int32, INF),
+        (np.uint8, INF),
+    ],
+)
+def test_largest_finite(dtype: type, largest: float) -> None:
+    assert largest_finite(np.dtype(dtype)) == largest

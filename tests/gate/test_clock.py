@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from experts.verdict import Status
-from tasks.gate.clock import check_claim, check_clock
+from tasks.gate.clock import check_claim, check_clock, whole_requests_agree
 from tasks.gate.lanes import Lane, LaneFault
 from tasks.gate.launches import Launch, Plan
 
@@ -75,3 +75,17 @@ def test_a_request_that_takes_much_longer_than_its_rival_hides_time() -> None:
     with pytest.raises(LaneFault) as caught:
         check_clock([honest, hiding], 7)
     assert caught.value.lane is hiding
+
+
+def test_what_one_call_does_for_the_others_shows_in_the_whole_request() -> None:
+    baseline = _lane("baseline", 50e-6)
+    honest, ahead = _lane("candidate", 20e-6), _lane("candidate", 2e-6)
+    assert whole_requests_agree([honest, baseline], 6)
+    # Six calls of nothing behind one of seven products.
+    ahead.reported = [7 * 50e-6 + 6 * 2e-6] * 20
+    assert not whole_requests_agree([ahead, baseline], 6)
+    assert not whole_requests_agree([baseline, ahead], 6)
+    # A first call that has to wake threads costs both about the same.
+    for lane in (honest, baseline):
+        lane.reported = [reported + 100e-6 for reported in lane.reported]
+    assert whole_requests_agree([honest, baseline], 6)

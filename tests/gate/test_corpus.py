@@ -1,4 +1,7 @@
-"""Every kernel of the corpus gets the verdict that corpus.toml gives it; every file is listed."""
+"""Every kernel of the corpus gets the verdict that corpus.toml gives it; every file is listed.
+
+CUDA kernels are gated whole where there is a GPU (marker `gpu`), and everywhere as far as the compile stage.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from typing import Any
 import pytest
 
 from experts import catalog, platform
-from experts.verdict import Effect, Verdict
+from experts.verdict import Effect, Tier, Verdict
 from tasks.gate import sandbox
 from tasks.gate.report import gate_files
 from tasks.gate.runner import Settings
 
 HERE = Path(__file__).parent
-CORPUS = tomllib.loads((HERE / "corpus.toml").read_text())
+OPENCL = tomllib.loads((HERE / "corpus.toml").read_text())
+CUDA = tomllib.loads((HERE / "corpus_cuda.toml").read_text())
 MARKER = "klineage-canary"
 CALL_SECONDS = 4.0
 
@@ -30,12 +34,20 @@ def marker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KLINEAGE_TEST_MARKER", MARKER)
 
 
-def _gate(path: Path, entry: dict[str, Any], tier: str, cache: Path) -> Verdict:
-    case = catalog.find(entry["case"], "opencl", catalog.roots())
+@pytest.fixture
+def gpu() -> None:
+    if platform.gpu() is None:
+        pytest.skip("nvidia-smi shows no CUDA device")
+
+
+def _gate(path: Path, entry: dict[str, Any], tier: Tier, cache: Path) -> Verdict:
+    surface = "cuda" if path.suffix == ".cu" else "opencl"
+    case = catalog.find(entry["case"], surface, catalog.roots())
     baseline = entry.get("baseline")
+    named = "sm90" if tier == "compile" else None
     settings = Settings(
-        platform=platform.select("opencl", None),
-        tier="sanitize" if tier == "sanitize" else "default",
+        platform=platform.select(surface, named, compile_only=tier == "compile"),
+        tier=tier,
         timeout=CALL_SECONDS,
         cache=cache,
         # Timing is asked for where the attack is on the clock, or shows only after many calls.
@@ -45,35 +57,75 @@ def _gate(path: Path, entry: dict[str, Any], tier: str, cache: Path) -> Verdict:
     return gated.report.verdict
 
 
-@pytest.mark.parametrize("name", sorted(CORPUS["exploits"]))
-def test_exploit(name: str, cache: Path) -> None:
-    entry = CORPUS["exploits"][name]
+def _told(verdict: Verdict) -> str:
+    return f"{verdict.status} at {verdict.stage}: {verdict.reason}"
+
+
+def _check_exploit(name: str, entry: dict[str, Any], cache: Path) -> None:
     if entry["isolation"] == "sandbox" and sandbox.isolation() != "sandlock":
         pytest.skip(f"needs the sandbox: {sandbox.sandlock_fault()}")
-    verdict = _gate(HERE / "exploits" / name, entry, entry["tier"], cache)
-    told = f"{verdict.status} at {verdict.stage}: {verdict.reason}"
+    path = HERE / "exploits" / name
+    verdict = _gate(path, entry, entry["tier"], cache)
     expected = ["ok", *entry.get("status", [])] if entry.get("contained") else entry["status"]
-    assert verdict.status in expected, told
+    assert verdict.status in expected, _told(verdict)
     if "stage" in entry and not entry.get("contained"):
-        assert verdict.stage == entry["stage"], told
+        assert verdict.stage == entry["stage"], _told(verdict)
     if "effect" in entry and verdict.profile is not None:
         assert verdict.profile.effect in [Effect(effect) for effect in entry["effect"]], verdict.profile
     if "default_status" in entry:
-        assert _gate(HERE / "exploits" / name, entry, "default", cache).status in entry["default_status"]
+        assert _gate(path, entry, "default", cache).status in entry["default_status"]
     if "log_never" in entry:
         assert entry["log_never"] not in verdict.model_dump_json()
 
 
-@pytest.mark.parametrize("name", sorted(CORPUS["honest"]))
+@pytest.mark.parametrize("name", sorted(OPENCL["exploits"]))
+def test_exploit(name: str, cache: Path) -> None:
+    _check_exploit(name, OPENCL["exploits"][name], cache)
+
+
+@pytest.mark.parametrize("name", sorted(OPENCL["honest"]))
 def test_honest(name: str, cache: Path) -> None:
-    entry = CORPUS["honest"][name]
-    verdict = _gate(HERE / "honest" / name, entry, "sanitize", cache)
-    assert verdict.status == "ok", f"{verdict.status} at {verdict.stage}: {verdict.reason}"
+    verdict = _gate(HERE / "honest" / name, OPENCL["honest"][name], "sanitize", cache)
+    assert verdict.status == "ok", _told(verdict)
     assert verdict.clean
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("name", sorted(CUDA["exploits"]))
+def test_cuda_exploit(name: str, cache: Path) -> None:
+    _check_exploit(name, CUDA["exploits"][name], cache)
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("name", sorted(CUDA["honest"]))
+def test_cuda_honest(name: str, cache: Path) -> None:
+    entry = CUDA["honest"][name]
+    verdict = _gate(HERE / "honest" / name, entry, entry.get("tier", "sanitize"), cache)
+    assert verdict.status == "ok", _told(verdict)
+    assert verdict.clean is (True if entry.get("tier", "sanitize") == "sanitize" else None)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, entry in CUDA["exploits"].items() if entry["where"] == "anywhere"))
+def test_cuda_exploit_that_needs_no_gpu(name: str, cache: Path) -> None:
+    entry = CUDA["exploits"][name]
+    verdict = _gate(HERE / "exploits" / name, entry, "compile", cache)
+    assert verdict.status in entry["status"], _told(verdict)
+    assert verdict.outcome == "rejected"
+    if "log_never" in entry:
+        assert entry["log_never"] not in verdict.model_dump_json()
+
+
+@pytest.mark.parametrize("name", sorted(CUDA["honest"]))
+def test_cuda_honest_as_far_as_the_compile_stage(name: str, cache: Path) -> None:
+    verdict = _gate(HERE / "honest" / name, CUDA["honest"][name], "compile", cache)
+    assert (verdict.status, verdict.stage) == ("ok", "compile"), _told(verdict)
 
 
 def test_every_file_is_listed() -> None:
     for kind in ("exploits", "honest"):
-        assert {path.name for path in (HERE / kind).iterdir()} == set(CORPUS[kind])
-    assert len(CORPUS["exploits"]) >= 25
-    assert len(CORPUS["honest"]) >= 10
+        assert {path.name for path in (HERE / kind).iterdir()} == {*OPENCL[kind], *CUDA[kind]}
+        assert not set(OPENCL[kind]) & set(CUDA[kind])
+    assert len(OPENCL["exploits"]) + len(CUDA["exploits"]) >= 60
+    assert len(OPENCL["honest"]) + len(CUDA["honest"]) >= 25

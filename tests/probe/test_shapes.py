@@ -66,7 +66,8 @@ def test_a_small_budget_moves_every_tensor_and_asks_the_sanitizer(case: Case) ->
     assert moved >= set(product([tensor.name for tensor in case.tensors], (4, 16, 32)))
     assert {shape.tier for shape in shapes(case) if shape.offsets} == {"sanitize"}
     simulated = [shape for shape in some if shape.tier == "sanitize" and not shape.offsets]
-    assert 3 <= len(simulated) <= 6
+    # One dimension has fewer plain shapes, so that more of the budget is left.
+    assert 3 <= len(simulated) <= (6 if len(case.dims) > 1 else 8)
     base = case.workload.sanitize
     assert any(shape.dims[name] >= 8 * base[name] for shape in simulated for name in base)
 

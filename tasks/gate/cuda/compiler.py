@@ -13,6 +13,7 @@ import struct
 from typing import Any
 
 MAX_LOG_CHARACTERS = 64 << 10
+MAX_CUBIN_BYTES = 32 << 20
 _NAME = "kernel.cu"
 _KPARAM_INFO, _CLUSTER_DIMS, _SIZED = 0x17, 0x3D, 4
 
@@ -55,6 +56,8 @@ def _build(request: dict[str, Any]) -> dict[str, Any]:
     if int(error):
         return {"fault": "build", "text": said or error.name}
     cubin = _text(nvrtc.nvrtcGetCUBINSize(program), lambda into: nvrtc.nvrtcGetCUBIN(program, into), keep=True)
+    if len(cubin) > MAX_CUBIN_BYTES:
+        return {"fault": "memory", "text": f"the compiled code has {len(cubin)} bytes; {MAX_CUBIN_BYTES} are allowed"}
     with open(request["output"], "wb") as file:
         file.write(cubin)
     return {"entries": entries(cubin), "log": said, **figures(said)}

@@ -25,8 +25,8 @@ from tasks.gate.workers import Fault, Rejected, Script, Worker, field, items
 CUBIN = "kernel.cubin"
 _SCRIPT = Script.serving(Path(__file__).with_name("compiler.py"))
 _MEMORY_BYTES = 4 << 30
-_ERROR = re.compile(r"^kernel\.cu\((\d+)\): (?:catastrophic )?error(?: #\d+(?:-\w+)?)?: (.*)$", re.MULTILINE)
-_PTXAS_ERROR = re.compile(r"^(?:ptxas|error).*?(?:error|fatal)\s*:\s*(.*)$", re.MULTILINE)
+_ERROR = re.compile(r"^(\S+)\((\d+)\): (?:catastrophic )?error(?: #\d+(?:-\w+)?)?: (.*)$", re.MULTILINE)
+_PTXAS_ERROR = re.compile(r"^\s*ptxas.*?(?:error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 _RESERVED_SHARED = 1024
 """Bytes at the start of shared memory that the hardware keeps, in what a cubin says since sm_90."""
 
@@ -89,7 +89,9 @@ def first_error(log: str) -> str:
     """The line of a compiler's log that says what is wrong."""
     found = _ERROR.search(log)
     if found:
-        return f"line {found[1]}: {found[2].strip()}"[:200]
+        # Another file is a header, or what the code calls one by #line.
+        place = f"line {found[2]}" if found[1] == "kernel.cu" else "in a header"
+        return f"{place}: {found[3].strip()}"[:200]
     ptxas = _PTXAS_ERROR.search(log)
     return ptxas[1].strip()[:200] if ptxas and ptxas[1].strip() else "the compiler refused the code"
 

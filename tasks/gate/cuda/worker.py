@@ -1,9 +1,9 @@
 """The CUDA worker: one process that runs cubins on the first GPU, served by `serving`. Stands alone but for NumPy, CuPy
 and, for tensor maps and clusters, cuda.bindings.
 
-Before a request's launches the shared pages are copied to one allocation of the device that mirrors them, guard zones
-included, and back after the last; the parent judges its own copy. Before each launch list the L2 cache is flushed and
-its persisting lines are reset, so that a checked call and a timed one are the same thing.
+One allocation of the device mirrors the shared pages, guard zones included. A plan's buffers are copied to it just
+before its launches, and all is copied back after the last plan; the parent judges its own copy. Before each launch list
+the L2 cache is flushed and its persisting lines are reset, so that a checked call and a timed one are the same thing.
 
 operation  request                                       answer
 device     apart, heap_bytes                             facts of the device
@@ -27,6 +27,8 @@ _MAX_DYNAMIC_SHARED = 8
 _FLUSHES_PER_LAUNCH = 0.25
 """So that the queue is full before its first launch begins, and no gap on the host is timed."""
 _OVERHEAD_ROUNDS = 21
+_TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
+"""cudaMemcpyKind."""
 
 
 class Server:
@@ -42,6 +44,9 @@ class Server:
             self.cupy = cupy
         self.modules: dict[str, tuple[Any, dict[str, Any]]] = {}
         self.plans: dict[str, _Plan] = {}
+        self.arena: Any = None
+        self.backup: Any = None
+        self.backup_bytes = 0
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """One request's answer, or the fault that it ended in."""
@@ -140,26 +145,69 @@ class Server:
         return values
 
     def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
-        plans = [self.plans[name] for name in request["plans"]]
-        to_device, to_host = 1, 2
-        copy = self.cupy.cuda.runtime.memcpy
-        for device, host, nbytes in self._copies(plans, request["extent"]):
-            copy(device, host, nbytes, to_device)
-        seconds = [self._run(plan) for plan in plans]
-        self.cupy.cuda.runtime.deviceSynchronize()
-        for device, host, nbytes in self._copies(plans, request["extent"]):
-            copy(host, device, nbytes, to_host)
+        names = request["plans"]
+        plans = [self.plans[name] for name in names]
+        again = len({*names}) < len(names)
+        if self.arena is not None:
+            self._copy_in(self._between(plans, min(request["extent"], len(self.pages))))
+        seconds, last = [], None
+        for plan in plans:
+            # Inputs and poison of a call reach the device when the calls before it are over: none can compute ahead.
+            if plan is last:
+                self._restore(plan)
+            else:
+                self._copy_in(self._parts(plan))
+                if again:
+                    self._back_up(plan)
+            seconds.append(self._run(plan))
+            last = plan
+        self.stream.synchronize()
+        self._copy_out(plans, request["extent"])
         return {"seconds": seconds}
 
-    def _copies(self, plans: list[Any], extent: int) -> list[tuple[int, int, int]]:
-        """(device address, host address, bytes) of what has to cross."""
+    def _parts(self, plan: Any) -> list[tuple[int, int, int]]:
+        """(device address, host address, bytes) of a plan's buffers."""
+        return [(plan.addresses[name], self.host + offset, nbytes) for name, (offset, nbytes) in plan.spans.items()]
+
+    def _between(self, plans: list[Any], extent: int) -> list[tuple[int, int, int]]:
+        """The same of what lies between the buffers of all plans: guard zones, and what none of them uses."""
+        parts, at = [], 0
+        for offset, nbytes in sorted({span for plan in plans for span in plan.spans.values()}):
+            if at < min(offset, extent):
+                parts.append((at, min(offset, extent) - at))
+            at = max(at, offset + nbytes)
+        if at < extent:
+            parts.append((at, extent - at))
+        return [(self.arena.ptr + offset, self.host + offset, nbytes) for offset, nbytes in parts]
+
+    def _copy_in(self, parts: list[tuple[int, int, int]]) -> None:
+        for device, host, nbytes in parts:
+            self.cupy.cuda.runtime.memcpyAsync(device, host, nbytes, _TO_DEVICE, self.stream.ptr)
+
+    def _copy_out(self, plans: list[Any], extent: int) -> None:
+        parts = [part for plan in plans for part in self._parts(plan)]
         if self.arena is not None:
-            return [(self.arena.ptr, self.host, min(extent, len(self.pages)))]
-        return [
-            (plan.addresses[name], self.host + offset, nbytes)
-            for plan in plans
-            for name, (offset, nbytes) in plan.spans.items()
-        ]
+            parts = [(self.arena.ptr, self.host, min(extent, len(self.pages)))]
+        for device, host, nbytes in parts:
+            self.cupy.cuda.runtime.memcpyAsync(host, device, nbytes, _TO_HOST, self.stream.ptr)
+        self.stream.synchronize()
+
+    def _back_up(self, plan: Any) -> None:
+        """Keep a plan's buffers on the device, for calls that find the same state."""
+        need = sum(nbytes for _, nbytes in plan.spans.values())
+        if self.backup is None or self.backup_bytes < need:
+            self.backup, self.backup_bytes = self.cupy.cuda.Memory(need), need
+        self._within(plan, to_backup=True)
+
+    def _restore(self, plan: Any) -> None:
+        self._within(plan, to_backup=False)
+
+    def _within(self, plan: Any, to_backup: bool) -> None:
+        at = self.backup.ptr
+        for name, (_, nbytes) in plan.spans.items():
+            pair = (at, plan.addresses[name]) if to_backup else (plan.addresses[name], at)
+            self.cupy.cuda.runtime.memcpyAsync(*pair, nbytes, _ON_DEVICE, self.stream.ptr)
+            at += nbytes
 
     def _run(self, plan: Any) -> float:
         runtime, stream = self.cupy.cuda.runtime, self.stream

@@ -1,0 +1,1 @@
+"""The workload `reduction`: its case and kernels."""

@@ -1,0 +1,1 @@
+"""The workload `transpose`: its case and kernels."""

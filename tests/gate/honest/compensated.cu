@@ -1,0 +1,23 @@
+/* klineage
+format = 1
+workload = "gemm"
+[[launch]]
+entry = "gemm"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [16, 16]
+args = ["A", "B", "C", "M", "N", "K"]
+*/
+extern "C" __global__ void gemm(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    if (row >= M || col >= N)
+        return;
+    float sum = 0.0f, lost = 0.0f;
+    for (int k = 0; k < K; k++) {
+        float term = __fsub_rn(__fmul_rn(A[row * K + k], B[k * N + col]), lost);
+        float next = __fadd_rn(sum, term);
+        lost = __fsub_rn(__fsub_rn(next, sum), term);
+        sum = next;
+    }
+    C[row * N + col] = sum;
+}

@@ -1,0 +1,19 @@
+/* klineage
+format = 1
+workload = "gemm"
+[[launch]]
+entry = "gemm"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [16, 16]
+args = ["A", "B", "C", "M", "N", "K"]
+*/
+extern "C" __global__ void gemm(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    if (row >= M || col >= N)
+        return;
+    double sum = 0.0;
+    for (int k = 0; k < K; k++)
+        sum += (double)A[row * K + k] * B[k * N + col];
+    C[row * N + col] = (float)sum;
+}
