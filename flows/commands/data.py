@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.commands import options
 from flows.commands.failure import Failure
+from skill_library.published import CorpusError, of_checkout
 from skill_library.store import SHIPPED, Library, LibraryError
 from tasks.evidence import Evidence, StoreError
 
@@ -39,12 +40,28 @@ class Fault(BaseModel):
     detail: str
 
 
+class StaleRow(BaseModel):
+    """A published row of the gate's corpus that is about something else than this checkout has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    """In benchmarks/results."""
+    row: int | None
+    """The first behind the header is 1; None for a whole file."""
+    name: str
+    """Of the kernel, as the row has it."""
+    reason: str
+
+
 class CheckReport(BaseModel):
     """What `klineage data check --json` prints."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     findings: tuple[Fault, ...]
+    stale: tuple[StaleRow, ...] = ()
+    """Told for those who work on the project; no fault of the evidence. Empty where there is no checkout."""
 
 
 class PromoteReport(BaseModel):
@@ -83,24 +100,42 @@ def compact(data: options.Data = None, as_json: options.Json = False) -> int:
 
 @app.command("check")
 def check(data: options.Data = None, shipped: options.Shipped = None, as_json: options.Json = False) -> int:
-    """Say what is wrong with the evidence: unreadable files, wrong or doubled ids, missing kernels, machine paths."""
+    """Say what is wrong with the evidence: unreadable files, wrong or doubled ids, missing kernels, machine paths.
+
+    In a checkout, rows of benchmarks/results that are no longer about its corpus, cases and gate are listed too; they
+    leave the exit code alone, since nothing that a user keeps rests on them.
+    """
     roots = options.roots(data, shipped)
     try:
         with Evidence(roots) as evidence:
             findings = evidence.check()
-    except StoreError as error:
+        stale = _stale()
+    except (StoreError, CorpusError) as error:
         raise Failure(str(error)) from None
     if as_json:
         faults = tuple(Fault(wrong=str(found.wrong), where=found.where, detail=found.detail) for found in findings)
-        sys.stdout.write(CheckReport(findings=faults).model_dump_json() + "\n")
+        sys.stdout.write(CheckReport(findings=faults, stale=stale).model_dump_json() + "\n")
     else:
         for found in findings:
             sys.stdout.write(f"{found.wrong}: {found.where}: {found.detail}\n")
         if not findings:
             sys.stdout.write("the evidence is sound\n")
+        for row in stale:
+            place = row.file if row.row is None else f"{row.file}: row {row.row}: {row.name}"
+            sys.stdout.write(f"stale: {place}: {row.reason}\n")
         if roots.note:
             sys.stderr.write(f"klineage: {roots.note}\n")
     return 1 if findings else 0
+
+
+def _stale() -> tuple[StaleRow, ...]:
+    """Raises CorpusError where the checkout's corpus or rows cannot be read."""
+    try:
+        found = of_checkout()
+    except OSError as error:
+        raise CorpusError(f"{error.filename}: {error.strerror}") from None
+    gaps = found.stale if found is not None else ()
+    return tuple(StaleRow(file=gap.file, row=gap.number, name=gap.name, reason=gap.reason) for gap in gaps)
 
 
 @app.command("promote")

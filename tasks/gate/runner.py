@@ -186,6 +186,8 @@ def _gate(
     if baseline is not None:
         courses.append(_Course(baseline, case, settings, "baseline"))
     check_room()
+    if settings.tier == "sanitize" and settings.platform.gpu is not None:
+        raise GateUnavailable("the sanitizer tier takes OpenCL kernels only: compute-sanitizer is not driven yet")
     pool, cache = Pool(quiet=settings.platform.gpu is None), Cache(settings.cache)
     name = lock_name(settings.platform)
     try:
