@@ -20,6 +20,9 @@ from tasks.gate.runner import Settings
 HERE = Path(__file__).parent
 OPENCL = tomllib.loads((HERE / "corpus.toml").read_text())
 CUDA = tomllib.loads((HERE / "corpus_cuda.toml").read_text())
+ANYWHERE = sorted(
+    name for name, entry in CUDA["exploits"].items() if entry["where"] == "anywhere" and not entry.get("slow")
+)
 MARKER = "klineage-canary"
 CALL_SECONDS = 4.0
 
@@ -107,7 +110,7 @@ def test_cuda_honest(name: str, cache: Path) -> None:
     assert verdict.clean is (True if entry.get("tier", "sanitize") == "sanitize" else None)
 
 
-@pytest.mark.parametrize("name", sorted(n for n, entry in CUDA["exploits"].items() if entry["where"] == "anywhere"))
+@pytest.mark.parametrize("name", ANYWHERE)
 def test_cuda_exploit_that_needs_no_gpu(name: str, cache: Path) -> None:
     entry = CUDA["exploits"][name]
     verdict = _gate(HERE / "exploits" / name, entry, "compile", cache)
