@@ -16,6 +16,7 @@ from experts import platform
 from flows.commands import options
 from tasks.gate import sandbox
 from tasks.gate.cuda import nvrtc
+from tasks.gate.cuda import sanitize as cuda_sanitize
 from tasks.gate.cuda.process import CudaProcess
 from tasks.gate.device import DeviceMissing
 from tasks.gate.opencl import OCLGRIND, OpenCLProcess
@@ -62,6 +63,7 @@ def command(as_json: options.Json = False, data: options.Data = None) -> int:
         _store(data),
         _nvrtc(),
         cuda,
+        _compute_sanitizer(),
         _models(),
     ]
     here = platform.select("opencl", None).name
@@ -179,6 +181,15 @@ def _cuda() -> Check:
         return Check(part="cuda", state="missing", detail=str(error), fix="pip install 'klineage[cuda13]'")
     detail = f"{device.facts['name']}, driver {found['driver_version']}, {device.limits.compute_units} multiprocessors"
     return Check(part="cuda", state="ok", detail=detail)
+
+
+def _compute_sanitizer() -> Check:
+    try:
+        found = cuda_sanitize.locate()
+    except DeviceMissing:
+        detail = "compute-sanitizer is not found; CUDA kernels can be gated without --sanitize"
+        return Check(part="cuda sanitizer", state="missing", detail=detail, fix=cuda_sanitize.REMEDY)
+    return Check(part="cuda sanitizer", state="ok", detail=f"compute-sanitizer ({found.parent})")
 
 
 def _cuda_platforms() -> list[str]:

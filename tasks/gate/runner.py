@@ -39,7 +39,6 @@ from tasks.gate.launches import Plan, accepts, check_names, domain_shapes, plan,
 from tasks.gate.pages import PagesError
 from tasks.gate.pool import Pool
 from tasks.gate.prepare import device_of, lock_name, lowered
-from tasks.gate.sanitize import sanitize
 from tasks.gate.stand import Stand, starts_early
 from tasks.gate.workers import Rejected
 
@@ -186,8 +185,6 @@ def _gate(
     if baseline is not None:
         courses.append(_Course(baseline, case, settings, "baseline"))
     check_room()
-    if settings.tier == "sanitize" and settings.platform.gpu is not None:
-        raise GateUnavailable("the sanitizer tier takes OpenCL kernels only: compute-sanitizer is not driven yet")
     pool, cache = Pool(quiet=settings.platform.gpu is None), Cache(settings.cache)
     name = lock_name(settings.platform)
     try:
@@ -353,7 +350,8 @@ def _correct(
     if settings.tier == "sanitize":
         with course.at(Stage.CORRECTNESS):
             progress(course.label, "sanitizer", 0, 0)
-            sanitize(kernel, case.at(case.workload.sanitize), pool, device.limits, course.isolation, platform.warp)
+            tiny = case.at(case.workload.sanitize)
+            surfaces.sanitize(platform, kernel, artifact, tiny, pool, device.limits, course.isolation)
             course.clean = True
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from experts.case import Case
 from experts.kernel import Kernel
 from experts.platform import Platform
 from experts.verdict import Isolation
 from tasks.gate.cuda.clocks import Clocks
 from tasks.gate.device import Artifact, DeviceProcess
+from tasks.gate.launches import Limits
 from tasks.gate.opencl import OpenCLProcess, topology
 from tasks.gate.opencl import lower as lower_opencl
 from tasks.gate.pages import Pages
+from tasks.gate.pool import Pool
+from tasks.gate.sanitize import sanitize as sanitize_opencl
 
 
 def lower(kernel: Kernel, platform: Platform, isolation: Isolation | None = None) -> Artifact:
@@ -64,6 +68,27 @@ def refill(platform: Platform, seed: int, isolation: Isolation | None) -> None:
         from tasks.gate.cuda import spares
 
         spares.refill(seed, isolation)
+
+
+def sanitize(
+    platform: Platform,
+    kernel: Kernel,
+    artifact: Artifact,
+    case: Case,
+    pool: Pool,
+    limits: Limits,
+    isolation: Isolation | None,
+) -> None:
+    """Run once at this (tiny) shape in the surface's sanitizer.
+
+    Raises Rejected at the first finding, DeviceMissing where there is no sanitizer, PagesError, SandboxUnavailable.
+    """
+    if platform.opencl_name is not None:
+        sanitize_opencl(kernel, case, pool, limits, isolation, platform.warp)
+        return
+    from tasks.gate.cuda.sanitize import sanitize as sanitize_cuda
+
+    sanitize_cuda(kernel, artifact, case, pool, limits, isolation, platform.warp)
 
 
 def machine(platform: Platform) -> str:

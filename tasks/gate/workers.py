@@ -142,6 +142,11 @@ class Worker:
             if not self._drain.is_alive():
                 self._process.stderr.close()
 
+    def finish(self, seconds: float) -> bool:
+        """End its requests, after which it ends by itself; whether it does so in time."""
+        self._process.stdin.close()
+        return self._process.ended(seconds)
+
     def pause(self) -> None:
         """Stop all its threads, so that an idle worker cannot use the device."""
         self._process.signal(signal.SIGSTOP)

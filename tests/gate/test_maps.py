@@ -71,6 +71,49 @@ def test_one_step_beyond_each_rule_is_refused(rule: str) -> None:
     assert reason in _reason(outside, "f16", (1, *shape) if rule == "rank" else shape)
 
 
+# A stride or a dimension that large needs a tensor that large: no memory is touched.
+LONG = {"shape": [2, 16], "strides": [(1 << 39) - 8, 1], "box": [1, 16]}
+WIDE = {"shape": [(1 << 31), 16], "strides": [8, 1], "box": [1, 16]}
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "reason"),
+    [
+        (LONG, {**LONG, "strides": [1 << 39, 1]}, f"fewer than {1 << 40} are taken"),
+        (WIDE, {**WIDE, "shape": [(1 << 31) + 1, 16]}, f"from 1 to {1 << 31} is taken"),
+    ],
+)
+def test_the_largest_strides_and_dimensions(inside: dict[str, Any], outside: dict[str, Any], reason: str) -> None:
+    _resolve(inside, "f16", (1 << 41,))
+    assert reason in _reason(outside, "f16", (1 << 41,))
+
+
+SLICES = {"shape": [6, 4, 16], "strides": [64, 16, 1], "box": [2, 4, 16], "interleave": 32, "swizzle": 32}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, None),
+        ({"swizzle": 0}, "it takes swizzle 32 only"),
+        ({"swizzle": 64}, "it takes swizzle 32 only"),
+        ({"offset": 16}, None),
+        ({"offset": 8}, "16 bytes, not a multiple of 32"),
+        ({"strides": [64, 24, 1]}, "48 bytes, not a multiple of 32"),
+        ({"shape": [6, 4, 8]}, "16 bytes; it must be one slice of 32"),
+        ({"shape": [6, 4, 8], "interleave": 16, "swizzle": 0, "box": [2, 4, 8]}, None),
+        ({"shape": [6, 4, 8], "interleave": 16, "swizzle": 128, "box": [2, 4, 8], "offset": 8}, None),
+        ({"shape": [6, 4, 16], "interleave": 16, "swizzle": 0}, "32 bytes; it must be one slice of 16"),
+        ({"shape": [24, 16], "strides": [16, 1], "box": [2, 16]}, "interleave 32 takes 3 to 5"),
+    ],
+)
+def test_interleave(fields: dict[str, Any], reason: str | None) -> None:
+    if reason is None:
+        assert _resolve({**SLICES, **fields}, "f16", (512,)).interleave
+    else:
+        assert reason in _reason({**SLICES, **fields}, "f16", (512,))
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -78,7 +121,14 @@ def test_one_step_beyond_each_rule_is_refused(rule: str) -> None:
         ({"lower": [-128, 0], "upper": [-128, 0]}, None),
         ({"lower": [-129, 0], "upper": [-129, 0]}, "lower"),
         ({"lower": [0, 0], "upper": [-56, 0]}, "leave no pixel of 56"),
+        ({"lower": [0, 0], "upper": [-55, 0]}, None),
+        ({"lower": [127, 0], "upper": [127, 0]}, None),
+        ({"lower": [128, 0], "upper": [127, 0]}, "lower"),
+        ({"upper": [0, 128]}, "upper"),
         ({"lower": [0]}, "lower has 1 entries"),
+        ({"channels": 64, "swizzle": 128}, None),
+        ({"channels": 72, "swizzle": 128}, "channels 72 is 144 bytes, more than swizzle 128 takes"),
+        ({"channels": 4}, "8 bytes, not a multiple of 16"),
         ({"channels": 256}, None),
         ({"channels": 257}, "channels 257"),
         ({"pixels": 1024}, None),
@@ -90,6 +140,16 @@ def test_im2col(fields: dict[str, Any], reason: str | None) -> None:
         assert _resolve({**IM2COL, **fields}, "f16", IMAGE).mode == "im2col"
     else:
         assert reason in _reason({**IM2COL, **fields}, "f16", IMAGE)
+
+
+@pytest.mark.parametrize(("shape", "least", "most"), [((4, 99, 64), -32768, 32767), ((2, 9, 9, 9, 64), -16, 15)])
+def test_corners_of_lines_and_volumes(shape: tuple[int, ...], least: int, most: int) -> None:
+    between = len(shape) - 2
+    for corner in (least, most):
+        _resolve({**IM2COL, "lower": [corner] * between, "upper": [corner] * between}, "f16", shape)
+    for corner in (least - 1, most + 1):
+        reason = _reason({**IM2COL, "lower": [corner] * between, "upper": [0] * between}, "f16", shape)
+        assert f"from {least} to {most} is taken" in reason
 
 
 def test_im2col_needs_three_dimensions() -> None:

@@ -7,6 +7,7 @@ held like any other, and nothing that it says is believed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ _HEAP_BYTES = 8 << 20
 class CudaProcess(DeviceProcess):
     """A worker with the first CUDA device open. Use as a context manager.
 
-    `under` is a command that the worker is started by, such as a sanitizer's; then each buffer is an allocation of
-    its own, so that an access outside it is one outside all of them.
+    `under` makes, of the worker's folder, a command that the worker is started by, such as a sanitizer's; then each
+    buffer is an allocation of its own, so that an access outside it is one outside all of them.
     """
 
     joint = True
@@ -41,7 +42,7 @@ class CudaProcess(DeviceProcess):
         self,
         pages: Pages | None = None,
         isolation: Isolation | None = None,
-        under: tuple[str, ...] = (),
+        under: Callable[[Path], tuple[str, ...]] | None = None,
         readable: tuple[Path, ...] = (),
         *,
         spare: bool = False,
@@ -61,8 +62,9 @@ class CudaProcess(DeviceProcess):
             memory_bytes=None,
             gpu=True,
         )
-        opening = {"apart": bool(under), "heap_bytes": _HEAP_BYTES}
-        super().__init__(Script.serving(_SCRIPT, under), grant, pages, isolation, opening, spare=spare)
+        opening = {"apart": under is not None, "heap_bytes": _HEAP_BYTES}
+        script = Script.serving(_SCRIPT, under(folder) if under else ())
+        super().__init__(script, grant, pages, isolation, opening, spare=spare)
 
     def build(self, kernel: Kernel, artifact: Artifact | None = None) -> None:
         """Load what `lower` compiled. Raises Rejected where the driver refuses it."""
@@ -81,6 +83,10 @@ class CudaProcess(DeviceProcess):
     def overhead(self) -> float | None:
         """Of setting four bytes, the median of some."""
         return check_seconds(self._ask("overhead", START_SECONDS), 1)[0]
+
+    def finish(self, seconds: float) -> bool:
+        """End the requests, so that the worker ends by itself and a tool around it says its last; whether in time."""
+        return self.worker.finish(seconds)
 
     def _wired(self, plan: Plan) -> list[dict[str, object]]:
         return [_wire(launch) for launch in plan.launches]
