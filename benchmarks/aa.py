@@ -1,67 +1,94 @@
 """How often the gate errs on speed: a kernel against its own copy, and against one with a tenth more work.
 
-    python -m benchmarks.aa --case gemm/512-f32 --kernel experts/gemm/expert.cl --trials 600 --power 100
+    python -m benchmarks.aa --case gemm/512-f32 --kernel experts/gemm/expert.cl --trials 600 --power 100 --out aa.csv
+    python -m benchmarks.aa --surface cuda --trials 600 --power 100 --stop-after 540 --out aa_cuda.csv
 
 An A/A trial gates a kernel against its text with another comment: `faster` or `slower` is false. A power trial gates
 a kernel that does its launches 10 times over against one that does them 11 times: anything but `faster` misses a true
-10 %. Compile and correctness come from the cache; each trial has its own two workers, pages and inputs, as every gate
-has. Trials of both kinds alternate, so that both see the same machine. One row a trial goes to a CSV file.
+10 %. Compile and correctness come from the cache; each trial has its own workers, pages and inputs, as every gate has.
+Trials of both kinds alternate, so that both see the same machine. One row a trial is appended to a CSV file: started
+again with the same arguments, after `--stop-after` or a kill, it goes on where the file ends.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from math import comb
 from pathlib import Path
+from typing import Any
 
+from benchmarks.rows import appended, environment_columns, read
 from experts import catalog, platform
-from experts.case import Case
-from experts.kernel import Kernel, load, parse
+from experts.case import Case, CaseError
+from experts.kernel import EXTENSIONS, Kernel, KernelError, load, parse
+from experts.platform import PlatformError
 from experts.verdict import GATE_VERSION, Effect
-from tasks.gate.runner import Settings, gate
+from tasks.gate.runner import GateUnavailable, Settings, gate, surroundings
 
 COLUMNS = (
-    "kind", "trial", "case", "kernel_id", "gate_version", "status", "effect", "ratio", "low", "high", "pairs",
-    "calls_per_sample", "candidate_us", "baseline_us", "seconds", "load",
+    "kind", "trial", "case", "kernel_id", "platform", "device", "driver", "toolchain", "gate_version", "status",
+    "effect", "ratio", "low", "high", "pairs", "calls_per_sample", "candidate_us", "baseline_us", "seconds", "load",
 )  # fmt: skip
+REPEATED = (10, 11)
+"""Launch lists of a power trial: the candidate's, and the baseline's with a tenth more work."""
 
 
-def main() -> None:
-    """Run the trials, append rows, print counts with their bounds."""
+def main() -> int:
+    """Run the trials, append rows, print counts with their bounds. Returns 2 where this machine cannot."""
     arguments = _arguments()
-    case = catalog.find(arguments.case, "opencl", catalog.roots())
-    power_case = catalog.find(arguments.power_case or arguments.case, "opencl", catalog.roots())
-    kernel = load(arguments.kernel)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="klineage-aa-") as folder, arguments.out.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        settings = Settings(platform.select("opencl", None), cache=Path(folder))
-        every = max(1, arguments.trials // max(1, arguments.power))
-        done = {"aa": 0, "power": 0}
-        for number in range(arguments.trials):
-            _trial("aa", number, kernel, _copy(kernel, "another copy"), case, settings, writer)
-            done["aa"] += 1
-            if number % every == every - 1 and done["power"] < arguments.power:
-                _trial(
-                    "power", done["power"], _repeated(kernel, 10), _repeated(kernel, 11), power_case, settings, writer
-                )
-                done["power"] += 1
-            file.flush()
-            if number % 20 == 19:
-                print(f"{number + 1} of {arguments.trials}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="klineage-aa-") as folder:
+        return _run(arguments, Path(folder))
+
+
+def _run(arguments: argparse.Namespace, cache: Path) -> int:
+    surface = arguments.surface
+    try:
+        kernel = load(arguments.kernel)
+        if kernel.surface != surface:
+            return _refuse(f"{arguments.kernel} is for {kernel.surface}, not {surface}")
+        case = catalog.find(arguments.case, surface, catalog.roots())
+        power_case = catalog.find(arguments.power_case or arguments.case, surface, catalog.roots())
+        settings = Settings(platform.select(surface, arguments.platform), cache=cache)
+        facts = surroundings(settings)[0]
+    except (OSError, KernelError, CaseError, PlatformError, GateUnavailable) as error:
+        return _refuse(str(error))
+    common = {"platform": settings.platform.name} | environment_columns(facts)
+    power = [_repeated(kernel, times) for times in REPEATED]
+    pairs = {"aa": (kernel, _copy(kernel, "another copy"), case), "power": (power[0], power[1], power_case)}
+    known = [row for row in read(arguments.out) if row["gate_version"] == str(GATE_VERSION)]
+    done = {
+        kind: sum((row["kind"], row["kernel_id"], row["case"]) == (kind, candidate.kernel_id, at.name) for row in known)
+        for kind, (candidate, _, at) in pairs.items()
+    }
+    until = time.monotonic() + arguments.stop_after
+    try:
+        with appended(arguments.out, COLUMNS) as (writer, file):
+            while (kind := _next(done, arguments.trials, arguments.power)) and time.monotonic() < until:
+                writer.writerow(common | _trial(kind, done[kind], *pairs[kind], settings))
+                file.flush()
+                done[kind] += 1
+                if sum(done.values()) % 20 == 0:
+                    print(f"{done['aa']} of {arguments.trials}, {done['power']} of {arguments.power}", file=sys.stderr)
+    except GateUnavailable as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"{arguments.out}: {error}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
     print(summary(arguments.out))
+    return 0
 
 
 def summary(path: Path) -> str:
     """Counts and exact 95 % bounds of a file of rows."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read(path)
+    if not rows:
+        return f"{path.name}: no rows"
     lines = [f"{path.name}: {rows[0]['case']}, kernel {rows[0]['kernel_id']}"]
     for kind, wanted in (("aa", "tie"), ("power", "faster")):
         chosen = [row for row in rows if row["kind"] == kind]
@@ -72,10 +99,8 @@ def summary(path: Path) -> str:
         times = sorted(float(row["candidate_us"]) for row in chosen if row["candidate_us"])
         seconds = sorted(float(row["seconds"]) for row in chosen)
         told = ", ".join(f"{count} {effect or 'rejected'}" for effect, count in counts.items() if count)
-        lines.append(
-            f"  {kind}: {total} trials: {told}; {times[len(times) // 2]:.3g} us a call, "
-            f"{seconds[len(seconds) // 2]:.2g} s a trial (medians)"
-        )
+        call = f"{times[len(times) // 2]:.3g} us a call, " if times else ""
+        lines.append(f"  {kind}: {total} trials: {told}; {call}{seconds[len(seconds) // 2]:.2g} s a trial (medians)")
         if kind == "aa":
             false = counts[Effect.FASTER] + counts[Effect.SLOWER] + counts[""]
             undecided = counts[Effect.UNDECIDED]
@@ -106,21 +131,35 @@ def clopper_pearson(count: int, total: int, error: float = 0.05) -> tuple[float,
     return lower, upper
 
 
+def _next(done: Mapping[str, int], trials: int, power: int) -> str | None:
+    """The kind whose share of its trials is behind; None where all are done."""
+    left = {kind: done[kind] / wanted for kind, wanted in (("aa", trials), ("power", power)) if done[kind] < wanted}
+    return min(left, key=lambda kind: left[kind], default=None)
+
+
 def _trial(
-    kind: str, number: int, candidate: Kernel, baseline: Kernel, case: Case, settings: Settings, writer: object
-) -> None:
+    kind: str, number: int, candidate: Kernel, baseline: Kernel, case: Case, settings: Settings
+) -> dict[str, Any]:
+    """One gate, as a row. Raises GateUnavailable."""
     begun = time.monotonic()
     load = os.getloadavg()[0]
     verdict = gate(candidate, case, settings, baseline).verdict
     profile = verdict.profile
-    row = [kind, number, case.name, candidate.kernel_id, GATE_VERSION, verdict.status]
-    if profile is None or profile.ratio is None or profile.low is None or profile.high is None:
-        row += [""] * 8
-    else:
-        figures = (profile.ratio, profile.low, profile.high)
-        row += [profile.effect, *(f"{figure:.4f}" for figure in figures), profile.pairs, profile.calls_per_sample]
-        row += [f"{profile.candidate_us:.3f}", f"{profile.baseline_us:.3f}"]
-    writer.writerow([*row, f"{time.monotonic() - begun:.2f}", f"{load:.2f}"])  # type: ignore[attr-defined]
+    row: dict[str, Any] = {
+        "kind": kind,
+        "trial": number,
+        "case": case.name,
+        "kernel_id": candidate.kernel_id,
+        "gate_version": GATE_VERSION,
+        "status": str(verdict.status),
+        "seconds": f"{time.monotonic() - begun:.2f}",
+        "load": f"{load:.2f}",
+    }
+    if profile is not None:
+        row |= {name: f"{getattr(profile, name):.4f}" for name in ("ratio", "low", "high")}
+        row |= {name: f"{getattr(profile, name):.3f}" for name in ("candidate_us", "baseline_us")}
+        row |= {name: getattr(profile, name) for name in ("effect", "pairs", "calls_per_sample")}
+    return row
 
 
 def _copy(kernel: Kernel, comment: str) -> Kernel:
@@ -134,16 +173,27 @@ def _repeated(kernel: Kernel, times: int) -> Kernel:
     return parse(head[:start] + head[start:] * times + mark + tail, surface=kernel.surface)
 
 
+def _refuse(reason: str) -> int:
+    print(f"benchmarks.aa: {' '.join(reason.split())}", file=sys.stderr)
+    return 2
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How often the gate errs on speed.")
+    parser.add_argument("--surface", choices=tuple(EXTENSIONS.values()), default="opencl")
+    parser.add_argument("--platform", help="by default this machine's for the surface")
     parser.add_argument("--case", default="gemm/512-f32")
-    parser.add_argument("--kernel", type=Path, default=Path("experts/gemm/expert.cl"))
+    parser.add_argument("--kernel", type=Path, help="by default experts/gemm/expert of the surface")
     parser.add_argument("--trials", type=int, default=600)
     parser.add_argument("--power", type=int, default=100)
     parser.add_argument("--power-case", help="a smaller case, so that ten launches take as long as one of --case")
+    parser.add_argument("--stop-after", type=float, default=float("inf"), metavar="SECONDS", help="begin no trial then")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/aa.csv"))
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    suffix = {surface: suffix for suffix, surface in EXTENSIONS.items()}[arguments.surface]
+    arguments.kernel = arguments.kernel or Path(f"experts/gemm/expert{suffix}")
+    return arguments
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

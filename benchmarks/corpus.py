@@ -4,34 +4,37 @@
 
 Nothing is cached: each row is a verdict of its own. Rows are appended as they come, so that a run that was cut short
 leaves good ones, and an unexpected verdict stops nothing. A row with status `harness_error`, `unavailable` or `raised`
-is the gate's or the machine's fault and says nothing about the kernel. Exit code 0: all verdicts are as expected;
+is the gate's or the machine's fault and says nothing about the kernel. `--compile-only` asks of the compile tier what
+that can tell: `--surface cuda --platform sm90 --compile-only` needs no GPU. Exit code 0: all verdicts are as expected;
 1: some are not; 2: this machine cannot gate such kernels.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, get_args
 
+from benchmarks.rows import appended, environment_columns
 from experts import catalog, platform
-from experts.case import CaseError
+from experts.case import Case, CaseError
 from experts.kernel import Surface
-from experts.platform import Platform, PlatformError
+from experts.platform import Platform, PlatformError, environment
 from experts.verdict import GATE_VERSION, GateReport
-from skill_library.published import NO_VERDICT, CorpusError, Entry, entries
+from skill_library.published import NO_VERDICT, CorpusError, Entry, Where, entries
 from skill_library.scrub import scrub
 from tasks.gate import sandbox
+from tasks.gate.cache import Cache
+from tasks.gate.device import DeviceMissing
+from tasks.gate.prepare import device_of
 from tasks.gate.report import gate_files
-from tasks.gate.runner import GateUnavailable, Settings, surroundings
+from tasks.gate.runner import GateUnavailable, Settings
 
 TESTS = Path(__file__).parents[1] / "tests" / "gate"
 CORPUS = {"opencl": TESTS / "corpus.toml", "cuda": TESTS / "corpus_cuda.toml"}
@@ -50,10 +53,11 @@ def main() -> int:
     arguments = _arguments()
     os.environ[_MARKER[0]] = _MARKER[1]
     try:
-        chosen = platform.select(arguments.surface, arguments.platform)
-        wanted = _wanted(entries(CORPUS[arguments.surface]), arguments.only)
-        facts = surroundings(Settings(chosen))[0]
-    except (OSError, CorpusError, PlatformError, GateUnavailable) as error:
+        chosen = platform.select(arguments.surface, arguments.platform, compile_only=arguments.compile_only)
+        wanted = _wanted(arguments)
+        device = device_of(chosen, None, Cache(None), compile_only=arguments.compile_only)
+        facts = environment(chosen, device.facts)
+    except (OSError, CorpusError, PlatformError, DeviceMissing, sandbox.SandboxUnavailable) as error:
         return _refuse(str(error))
     held = sandbox.isolation() == "sandlock"
     skipped = [entry.name for entry in wanted if not held and entry.table.get("isolation") == "sandbox"]
@@ -61,7 +65,7 @@ def main() -> int:
     told: Counter[str] = Counter()
     try:
         with appended(arguments.out, COLUMNS) as (writer, file), ThreadPoolExecutor(arguments.jobs) as threads:
-            futures = [threads.submit(_row, *job, chosen, facts, arguments.timeout) for job in jobs]
+            futures = [threads.submit(_row, *job, arguments.surface, chosen, facts, arguments.timeout) for job in jobs]
             for future in as_completed(futures):
                 row = future.result()
                 writer.writerow(row)
@@ -69,7 +73,7 @@ def main() -> int:
                 kind = "fault" if row["status"] in NO_VERDICT else "expected" if row["as_expected"] else "unexpected"
                 told[kind] += 1
                 if kind != "expected":
-                    print(f"{kind}: {row['name']}: {row['status']} at {row['stage']}: {row['reason']}", flush=True)
+                    print(f"{kind}: {row['name']}: {_told(row)}", flush=True)
     except OSError as error:
         return _refuse(f"{arguments.out}: {error}")
     print(
@@ -81,43 +85,14 @@ def main() -> int:
     return 0 if told["expected"] == len(jobs) else 1
 
 
-@contextmanager
-def appended(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[csv.DictWriter[str], TextIO]]:
-    """A file of rows to append to; the header is written where there is none yet.
-
-    Raises OSError where it cannot be written, or has other columns.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", newline="", encoding="utf-8") as file:
-        file.seek(0)
-        text = file.read()
-        header = next(csv.reader(text.splitlines()), None)
-        if header is not None and tuple(header) != columns:
-            raise OSError("has other columns; name another file")
-        writer = csv.DictWriter(file, columns)
-        if header is None:
-            writer.writeheader()
-        elif not text.endswith("\n"):
-            # A run was killed inside a row: the next one must not be glued to it.
-            file.write("\r\n")
-        yield writer, file
+def _told(row: Mapping[str, Any]) -> str:
+    stage = f" at {row['stage']}" if "stage" in row else ""
+    return f"{row['status']}{stage}: {row['reason'] or row['effect'] or ''}"
 
 
-def environment_columns(facts: Mapping[str, str]) -> dict[str, str]:
-    """`device`, `driver` and `toolchain` in words, of the facts of an environment."""
-    packages = [
-        f"{key.removeprefix('package.')} {value}"
-        for key, value in sorted(facts.items())
-        if key.startswith("package.") and key != "package.numpy"
-    ]
-    return {
-        "device": facts.get("device.name", facts.get("cpu", "")),
-        "driver": facts.get("device.driver", ""),
-        "toolchain": "; ".join(part for part in (facts.get("device.runtime", ""), *packages) if part),
-    }
-
-
-def _row(entry: Entry, number: int, chosen: Platform, facts: Mapping[str, str], timeout: float) -> dict[str, Any]:
+def _row(
+    entry: Entry, number: int, surface: Surface, chosen: Platform, facts: Mapping[str, str], timeout: float
+) -> dict[str, Any]:
     """One gate, as a row; whatever is raised is a row too."""
     begun = time.monotonic()
     row: dict[str, Any] = {
@@ -131,7 +106,10 @@ def _row(entry: Entry, number: int, chosen: Platform, facts: Mapping[str, str], 
         "as_expected": False,
     } | environment_columns(facts)
     try:
-        report = _gate(entry, chosen, timeout)
+        row["kernel_id"] = entry.kernel_id
+        case = catalog.find(entry.case, surface, catalog.roots())
+        row["case_id"] = case.case_id
+        report = _gate(entry, case, chosen, timeout)
     except (GateUnavailable, CaseError, OSError) as error:
         row |= {"status": "unavailable", "reason": " ".join(scrub(str(error)).split())}
     except Exception as error:
@@ -142,8 +120,7 @@ def _row(entry: Entry, number: int, chosen: Platform, facts: Mapping[str, str], 
     return row | {"seconds": f"{time.monotonic() - begun:.2f}"}
 
 
-def _gate(entry: Entry, chosen: Platform, timeout: float) -> GateReport:
-    case = catalog.find(entry.case, chosen.surfaces[0], catalog.roots())
+def _gate(entry: Entry, case: Case, chosen: Platform, timeout: float) -> GateReport:
     settings = Settings(
         platform=chosen,
         tier=entry.tier,
@@ -159,10 +136,7 @@ def _gate(entry: Entry, chosen: Platform, timeout: float) -> GateReport:
 def _said(report: GateReport) -> dict[str, Any]:
     verdict, facts = report.verdict, report.verdict.compile
     return {
-        "kernel_id": verdict.kernel_id,
-        "case_id": verdict.case_id,
         "env_id": report.env_id,
-        "gate_version": report.gate_version,
         "isolation": verdict.isolation,
         "status": str(verdict.status),
         "stage": str(verdict.stage),
@@ -190,14 +164,19 @@ def _as_expected(entry: Entry, report: GateReport) -> bool:
     return "log_never" not in table or table["log_never"] not in verdict.model_dump_json()
 
 
-def _wanted(every: tuple[Entry, ...], only: list[str] | None) -> tuple[Entry, ...]:
-    """All entries, or those named, with or without extension. Raises CorpusError for a name that is none."""
-    if only is None:
-        return every
-    unknown = [name for name in only if not any(name in (entry.name, entry.path.stem) for entry in every)]
+def _wanted(arguments: argparse.Namespace) -> tuple[Entry, ...]:
+    """The entries that are asked for. Raises OSError, CorpusError, which names a kernel that the corpus has not."""
+    every = entries(CORPUS[arguments.surface])
+    names = set(arguments.only or ())
+    unknown = sorted(names - {name for entry in every for name in (entry.name, entry.path.stem)})
     if unknown:
         raise CorpusError(f"{unknown[0]} is not in the corpus")
-    return tuple(entry for entry in every if {entry.name, entry.path.stem} & set(only))
+    chosen = [entry for entry in every if not names or {entry.name, entry.path.stem} & names]
+    if arguments.where is not None:
+        chosen = [entry for entry in chosen if entry.where == arguments.where]
+    if arguments.compile_only:
+        chosen = [compiled for entry in chosen if (compiled := entry.compiled()) is not None]
+    return tuple(chosen)
 
 
 def _refuse(reason: str) -> int:
@@ -212,6 +191,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--platform", help="by default this machine's for the surface")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--only", action="append", metavar="NAME", help="one kernel; may be given more than once")
+    parser.add_argument("--where", choices=get_args(Where), help="kernels that are decided there only")
+    parser.add_argument("--compile-only", action="store_true", help="the compile tier, for what it can tell")
     parser.add_argument("--jobs", type=int, default=1, help="gates at a time; timing still has the device alone")
     parser.add_argument("--timeout", type=float, default=_CALL_SECONDS, help="seconds for one call of a kernel")
     parser.add_argument("--out", type=Path, required=True)

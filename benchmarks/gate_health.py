@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpus import CORPUS, appended
+from benchmarks.corpus import CORPUS
+from benchmarks.rows import appended, read
 from experts import catalog, platform
 from experts.case import Case, CaseError
 from experts.kernel import Kernel, KernelError, load, parse
@@ -43,6 +44,8 @@ GROUPS = {
     "flood": ("printf_flood",),
 }
 """By group, stems of kernels of the corpus: the first that the surface has, where none is named."""
+PUBLISHED_COUNT = 50
+"""Kernels of each group in a file that is published."""
 _GPU_MIB = 16
 """Memory in use that may come and go beside us."""
 _SETTLE_SECONDS = 10.0
@@ -108,7 +111,7 @@ def main() -> int:
             begun = time.monotonic()
             for group, entry in bad.items():
                 for number in range(arguments.count):
-                    kernel = _copy(kernels[group], f"{group} {number}")
+                    kernel = _numbered(kernels[group], group, number)
                     gated(group, number, kernel, cases[entry.case], entry.expected, entry.name)
                 gated("honest", 1 + list(bad).index(group), _copy(honest, f"after {group}"), case, ("ok",), "naive")
                 left = _settled(before)
@@ -140,6 +143,43 @@ def main() -> int:
         print(f"  {name}: {_told(was)} before, {_told(now)} after")
     print("nothing is left, every verdict is as wanted" if not wrong else f"{len(wrong)} things are wrong")
     return 1 if wrong else 0
+
+
+def summary(path: Path) -> str:
+    """What was gated, by the rows of a file, and what was there afterwards that was not before."""
+    rows = read(path)
+    lines = [path.name]
+    for group in GROUPS:
+        own = [row for row in rows if row["group"] == group]
+        good = sum(row["as_expected"] == "True" for row in own)
+        lines.append(f"  {group}: {good} of {len(own)} as expected")
+    own = [row for row in rows if row["group"] == "honest"]
+    lines.append(f"  honest kernels between them: {sum(row['status'] == 'ok' for row in own)} of {len(own)} ok")
+    before, after = next(iter(own), None), next((row for row in rows if row["group"] == "summary"), None)
+    if before is not None and after is not None:
+        more = {name: (before[name], after[name]) for name in ("children", "descriptors", "leftovers", "gpu_mib")}
+        told = [f"{name} {was} before, {now} after" for name, (was, now) in more.items() if was and now]
+        lines.append(f"  {'; '.join(told)}")
+    return "\n".join(lines)
+
+
+def fault(root: Path, row: Mapping[str, str]) -> str | None:
+    """Why a row is not about a kernel in the tree at `root`; None where it is. Raises OSError, KernelError."""
+    if row["group"] not in GROUPS:
+        return None
+    original = load(root / "tests" / "gate" / "exploits" / row["name"])
+    now = _numbered(original, row["group"], int(row["number"])).kernel_id
+    return None if row["kernel_id"] == now else f"{row['name']} has changed"
+
+
+def incomplete(rows: Sequence[Mapping[str, str]]) -> str | None:
+    """What a file lacks that is published; None where nothing."""
+    for group in GROUPS:
+        good = sum(row["group"] == group and row["as_expected"] == "True" for row in rows)
+        if good < PUBLISHED_COUNT:
+            return f"{good} good rows of {group}; {PUBLISHED_COUNT} are wanted"
+    whole = any(row["group"] == "summary" and row["as_expected"] == "True" for row in rows)
+    return None if whole else "no row that sums up and says that nothing is left"
 
 
 def standing() -> Standing:
@@ -231,6 +271,10 @@ def _copy(kernel: Kernel, comment: str) -> Kernel:
     return parse(kernel.text + f"// {comment}\n", surface=kernel.surface)
 
 
+def _numbered(kernel: Kernel, group: str, number: int) -> Kernel:
+    return _copy(kernel, f"{group} {number}")
+
+
 def _suffix(surface: str) -> str:
     return "cu" if surface == "cuda" else "cl"
 
@@ -248,7 +292,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What the gate leaves behind after bad kernels.")
     parser.add_argument("--surface", choices=("opencl", "cuda"), default="opencl")
     parser.add_argument("--platform", help="by default this machine's for the surface")
-    parser.add_argument("--count", type=int, default=50, help="kernels of each group")
+    parser.add_argument("--count", type=int, default=PUBLISHED_COUNT, help="kernels of each group")
     parser.add_argument("--timeout", type=float, default=2.0, help="seconds for one call of a kernel")
     for group, stems in GROUPS.items():
         told = f"the kernel of this group, without extension; by default the first there is of {', '.join(stems)}"
