@@ -5,6 +5,7 @@ One subclass of `DeviceProcess` for each surface; everything that a worker answe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Artifact:
     log: str
 
 
-class DeviceProcess:
+class DeviceProcess(ABC):
     """A worker with one device open. Use as a context manager.
 
     Subclasses say which script runs, what it may touch, and what its words mean.
@@ -137,9 +138,9 @@ class DeviceProcess:
             reason = f"the device does not open ({death.reason}; {last[0]}); run klineage doctor"
             raise DeviceMissing(reason) from None
 
+    @abstractmethod
     def build(self, kernel: Kernel, artifact: Artifact | None = None) -> None:
         """Make a kernel ready to be bound: from what `lower` compiled, where it is given. Raises Rejected."""
-        raise NotImplementedError
 
     def compiled(self) -> dict[str, bytes]:
         """What the runtime compiled further by now; nothing where `lower` left it no more to do."""
@@ -190,9 +191,9 @@ class DeviceProcess:
         )
         return Device(limits, {key: field(answer, key, str) for key in ("name", "version", "driver", "runtime")})
 
+    @abstractmethod
     def _wired(self, plan: Plan) -> list[dict[str, object]]:
         """The launches as the worker's script takes them."""
-        raise NotImplementedError
 
     def _ask(self, operation: str, timeout: float, **fields: object) -> dict[str, Any]:
         try:

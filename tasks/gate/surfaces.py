@@ -1,7 +1,7 @@
 """Which code drives a platform: the one place that knows the surfaces apart.
 
 Each surface compiles in a throwaway worker (`lower`), runs in a `DeviceProcess`, and is looked at in a sanitizer.
-Optional parts are imported where they are used: a machine without CUDA never loads its modules.
+None of its modules needs CUDA to be imported: what does is loaded in workers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from experts.case import Case
 from experts.kernel import Kernel
 from experts.platform import Platform
 from experts.verdict import Isolation
+from tasks.gate.cuda import spares
 from tasks.gate.cuda.clocks import Clocks
+from tasks.gate.cuda.nvrtc import lower as lower_cuda
+from tasks.gate.cuda.process import CudaProcess, driver
+from tasks.gate.cuda.sanitize import sanitize as sanitize_cuda
 from tasks.gate.device import Artifact, DeviceProcess
 from tasks.gate.launches import Limits
 from tasks.gate.opencl import OpenCLProcess, topology
@@ -27,8 +31,6 @@ def lower(kernel: Kernel, platform: Platform, isolation: Isolation | None = None
     """Compile in a throwaway worker. Raises Rejected, DeviceMissing, SandboxUnavailable."""
     if platform.opencl_name is not None:
         return lower_opencl(kernel, platform, isolation)
-    from tasks.gate.cuda.nvrtc import lower as lower_cuda
-
     return lower_cuda(kernel, platform, isolation)
 
 
@@ -36,8 +38,6 @@ def process(platform: Platform, pages: Pages | None = None, isolation: Isolation
     """A worker with the platform's device open. Raises SandboxUnavailable."""
     if platform.opencl_name is not None:
         return OpenCLProcess(platform.opencl_name, pages, isolation)
-    from tasks.gate.cuda.process import CudaProcess
-
     return CudaProcess(pages, isolation)
 
 
@@ -51,8 +51,6 @@ def opened(
     """
     with ExitStack() as made:
         if platform.gpu is not None:
-            from tasks.gate.cuda import spares
-
             spare = spares.take(nbytes, isolation)
             if spare is not None:
                 made.callback(spare.close)
@@ -65,8 +63,6 @@ def opened(
 def refill(platform: Platform, seed: int, isolation: Isolation | None) -> None:
     """Start workers for the gate after this one. Raises PagesError, SandboxUnavailable."""
     if platform.gpu is not None:
-        from tasks.gate.cuda import spares
-
         spares.refill(seed, isolation)
 
 
@@ -86,8 +82,6 @@ def sanitize(
     if platform.opencl_name is not None:
         sanitize_opencl(kernel, case, pool, limits, isolation, platform.warp)
         return
-    from tasks.gate.cuda.sanitize import sanitize as sanitize_cuda
-
     sanitize_cuda(kernel, artifact, case, pool, limits, isolation, platform.warp)
 
 
@@ -95,8 +89,6 @@ def machine(platform: Platform) -> str:
     """What of this machine its device's answers depend on, beside the installed packages."""
     if platform.opencl_name is not None:
         return topology()
-    from tasks.gate.cuda.process import driver
-
     return driver()
 
 

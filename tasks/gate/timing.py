@@ -1,10 +1,9 @@
 """Paired timing of one or two verified kernels, every timed output checked.
 
 Each kernel has a fresh sandboxed worker with pinned threads, or both share one where they are device code; both use
-the same pages. A sample is one request
-for a few calls, each on inputs and an output of its own; a pair is a sample of each in random order on the same new
-inputs. While one worker runs, the other is stopped. The times are the runtime's profiling events (first command's
-start to last one's end), held against the parent's clock.
+the same pages. A sample is one request for a few calls, each on inputs and an output of its own; a pair is a sample of
+each in random order on the same new inputs. While one worker runs, the other is stopped. The times are the runtime's
+events (first command's start to last one's end), held against the parent's clock.
 """
 
 from __future__ import annotations
